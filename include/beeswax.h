@@ -1,0 +1,248 @@
+/* beeswax: language models on CPUs and GPUs, from C.
+ *
+ * The only installed header. It owns the vocabulary that every other file shares (status codes, errors) and the
+ * engine and session interface. It knows nothing of HTTP, of files' insides or of any GPU vendor.
+ *
+ * Threads: one engine owns one device and one thread of its own. Every function here may be called from any thread,
+ * except that one session must not be used from two threads at once (bw_session_cancel excepted).
+ * Strings are UTF-8. Nothing here exits, aborts or prints.
+ */
+#ifndef BEESWAX_H
+#define BEESWAX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define BW_API __attribute__((visibility("default")))
+#define BW_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define BW_API
+#define BW_PRINTF(f, a)
+#endif
+
+#define BW_VERSION "0.1.0"
+
+/* ---- status -------------------------------------------------------------------------------------------------- */
+
+/* 0 or negative. The rows are those of src/base/errors.def; a static assertion keeps the two lists equal. */
+typedef int32_t bw_status;
+enum {
+    BW_OK = 0,
+    BW_E_ARG = -1,         /* the caller passed something that can never be right */
+    BW_E_MEMORY = -2,      /* no memory */
+    BW_E_IO = -3,          /* the operating system refused a file or socket operation */
+    BW_E_FORMAT = -4,      /* a file or text does not follow its format */
+    BW_E_UNSUPPORTED = -5, /* well-formed, but not something this build can do */
+    BW_E_RANGE = -6,       /* a number is outside what is allowed */
+    BW_E_FULL = -7,        /* a bounded queue or pool is full; try again later */
+    BW_E_CANCELLED = -8,   /* the caller asked for it to stop */
+    BW_E_DEVICE = -9,      /* a device failed or is absent */
+    BW_E_NOT_FOUND = -10,  /* the named thing does not exist */
+    BW_E_CLOSED = -11,     /* the engine is shutting down */
+    BW_E_TIMEOUT = -12,    /* nothing happened in the time given */
+    BW_E_INTERNAL = -13    /* our own bug */
+};
+
+/* A status and one sentence: which file, tensor or field, which numbers, what to do. Zero-initialise before use. */
+typedef struct bw_err {
+    bw_status status;
+    char text[500];
+} bw_err;
+
+/* The status' short name, such as "BW_E_FORMAT"; "BW_E_UNKNOWN" for a number that is not in the list. Static storage. */
+BW_API const char *bw_status_name(bw_status status);
+/* The library's version, such as "0.1.0". Static storage. */
+BW_API const char *bw_version(void);
+
+/* ---- engine -------------------------------------------------------------------------------------------------- */
+
+typedef struct bw_engine bw_engine;   /* a model on a device, with its thread, KV cache and queue */
+typedef struct bw_session bw_session; /* one request: its prompt, its sampler and the events it produces */
+
+enum { BW_KV_F16 = 0, BW_KV_BF16 = 1, BW_KV_Q8_0 = 2 };
+
+/* Loading progress; called on the thread that called bw_engine_new. */
+typedef struct bw_progress {
+    const char *stage;    /* "open", "loading", "repack", "warmup", "ready" */
+    int32_t layers_done;  /* of layers_total */
+    int32_t layers_total; /* 0 while unknown */
+    uint64_t bytes_done;  /* weights placed so far */
+    uint64_t bytes_total;
+} bw_progress;
+
+typedef struct bw_engine_options {
+    size_t struct_size;  /* sizeof(bw_engine_options) */
+    const char *model;   /* a .gguf file, a .safetensors file, or a directory with config.json; required */
+    const char *device;  /* "cpu:0"; NULL = cpu:0 */
+    int32_t n_threads;   /* 0 = one per core this process may use */
+    int32_t n_ctx;       /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */
+    int32_t n_parallel;  /* most sequences in one step, 1..64; 0 = 4 */
+    int32_t n_queue;     /* most sessions that wait for a place, 0 = 64; submit fails with BW_E_FULL beyond it */
+    int32_t n_batch;     /* most tokens in one step (prompts are cut into chunks of this), 0 = 512 */
+    int32_t kv_dtype;    /* BW_KV_* */
+    int64_t kv_tokens;   /* tokens the KV cache holds over all sequences; 0 = n_ctx * n_parallel */
+    bool no_warmup;      /* skip the one-token step that touches every weight */
+    void (*progress)(void *user, const bw_progress *progress); /* may be NULL */
+    void *progress_user;
+} bw_engine_options;
+
+/* Defaults, struct_size set. */
+BW_API void bw_engine_options_init(bw_engine_options *options);
+/* Load a model and start its thread. On failure *engine is NULL and err says what is wrong with which file. */
+BW_API bw_status bw_engine_new(const bw_engine_options *options, bw_engine **engine, bw_err *err);
+/* Cancels what runs, joins the thread, frees everything. Sessions still held by the caller stay valid: they report
+ * BW_E_CLOSED and must still be freed. NULL is allowed. */
+BW_API void bw_engine_free(bw_engine *engine);
+
+/* What there is to know of a loaded model. Strings live as long as the engine. */
+typedef struct bw_model_info {
+    const char *architecture; /* "llama", "qwen2", ... */
+    const char *name;         /* from the file, or its base name */
+    const char *quantisation; /* the commonest weight type, such as "Q4_K" */
+    const char *device;       /* "cpu:0" */
+    int64_t n_params;         /* parameters */
+    int64_t weight_bytes;     /* as stored on the device */
+    int64_t kv_bytes;         /* the whole KV cache */
+    int32_t n_vocab, n_layers, n_embd;
+    int32_t n_ctx;            /* per sequence, as configured */
+    int32_t n_ctx_train;      /* as trained */
+    int32_t n_threads, n_parallel;
+    bool has_chat_template;
+} bw_model_info;
+BW_API void bw_engine_info(const bw_engine *engine, bw_model_info *info);
+
+/* Counters since the engine began; each call fills one consistent snapshot. */
+typedef struct bw_engine_stats {
+    int64_t n_requests, n_completed, n_cancelled, n_failed, n_rejected;
+    int64_t n_prompt_tokens;    /* computed, not those found in the prefix cache */
+    int64_t n_cached_tokens;    /* found in the prefix cache */
+    int64_t n_generated_tokens;
+    int64_t n_steps;
+    int32_t n_running, n_waiting;
+    int32_t kv_pages_used, kv_pages_total;
+    double step_seconds;        /* time spent in steps */
+} bw_engine_stats;
+BW_API void bw_engine_get_stats(const bw_engine *engine, bw_engine_stats *stats);
+
+/* ---- text ---------------------------------------------------------------------------------------------------- */
+
+/* Text to tokens. parse_special: control tokens written in the text become those tokens; add_special: BOS/EOS as the
+ * model wants. *tokens is freed with bw_free. */
+BW_API bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, size_t text_bytes, bool add_special,
+                                    bool parse_special, int32_t **tokens, size_t *n_tokens, bw_err *err);
+/* Tokens to text, NUL-terminated; control tokens are left out unless `special`. *text is freed with bw_free. */
+BW_API bw_status bw_engine_detokenize(const bw_engine *engine, const int32_t *tokens, size_t n_tokens, bool special,
+                                      char **text, size_t *text_bytes, bw_err *err);
+/* Renders the model's chat template (ChatML where the file has none). messages_json: an array of objects with role
+ * and content; extra_json: an object with further template variables (tools, ...) or NULL. The rendered text already
+ * holds BOS where the template writes it: tokenize it with add_special = false, parse_special = true.
+ * *text is freed with bw_free. */
+BW_API bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_json, const char *extra_json,
+                                       bool add_generation_prompt, char **text, size_t *text_bytes, bw_err *err);
+/* Frees what the library handed out. NULL is allowed. */
+BW_API void bw_free(void *memory);
+
+/* ---- sessions ------------------------------------------------------------------------------------------------ */
+
+typedef struct bw_logit_bias {
+    int32_t token;
+    float bias; /* added to the logit; -INFINITY bans the token */
+} bw_logit_bias;
+
+typedef struct bw_sampling {
+    float temperature;        /* 0 = greedy */
+    float top_p;              /* 1 = off */
+    float min_p;              /* 0 = off */
+    int32_t top_k;            /* 0 = off */
+    float repetition_penalty; /* 1 = off; divides positive, multiplies negative logits (CTRL, arXiv:1909.05858) */
+    float frequency_penalty;  /* 0 = off; as OpenAI defines it */
+    float presence_penalty;   /* 0 = off */
+    int32_t repeat_last_n;    /* the penalties' window in tokens; 0 = the whole context */
+    uint64_t seed;
+    bool has_seed;            /* false = pick one at random */
+    const bw_logit_bias *logit_bias;
+    size_t n_logit_bias;
+} bw_sampling;
+
+typedef struct bw_request {
+    size_t struct_size;    /* sizeof(bw_request) */
+    const char *prompt;    /* text, or NULL when tokens are given */
+    size_t prompt_bytes;   /* SIZE_MAX = NUL-terminated */
+    const int32_t *tokens; /* [n_tokens], used when prompt is NULL */
+    size_t n_tokens;
+    bool add_special;      /* for text: add BOS as the model wants */
+    bool parse_special;    /* for text: read control tokens */
+    int32_t max_tokens;    /* most tokens to generate, >= 0; 0 evaluates the prompt only */
+    bool ignore_eos;       /* go on to max_tokens */
+    bw_sampling sampling;
+    const char *const *stop; /* [n_stop] strings that end the text; not part of it */
+    size_t n_stop;
+    int32_t n_logprobs;    /* -1 = none, else this many of the likeliest beside the chosen one, 0..20 */
+    bool echo_logprobs;    /* also report each prompt token (BW_EVENT_PROMPT), with logprobs where n_logprobs >= 0 */
+    /* Called from the engine's thread whenever bw_session_next would return at once; must not block. May be NULL. */
+    void (*notify)(void *user);
+    void *notify_user;
+} bw_request;
+
+/* Defaults: greedy off (temperature 1), all filters off, max_tokens 100, add_special true, struct_size set. */
+BW_API void bw_request_init(bw_request *request);
+
+typedef enum bw_event_type {
+    BW_EVENT_PROMPT, /* one prompt token, when echo_logprobs */
+    BW_EVENT_TEXT,   /* one or more generated tokens whose text is complete UTF-8 */
+    BW_EVENT_END,    /* the last event of a session that went well */
+    BW_EVENT_ERROR   /* the last event of one that did not; err says why */
+} bw_event_type;
+
+typedef enum bw_finish {
+    BW_FINISH_NONE,
+    BW_FINISH_EOS,
+    BW_FINISH_LENGTH, /* max_tokens or the context is used up */
+    BW_FINISH_STOP,   /* a stop string */
+    BW_FINISH_CANCELLED,
+    BW_FINISH_ERROR
+} bw_finish;
+
+typedef struct bw_token_logprob {
+    int32_t token;
+    float logprob;    /* natural logarithm, of the model's distribution before temperature and filters */
+    const char *text; /* the token's own bytes, not necessarily whole UTF-8 */
+    size_t text_bytes;
+} bw_token_logprob;
+
+typedef struct bw_event {
+    bw_event_type type;
+    const char *text; /* TEXT and PROMPT: valid UTF-8, text_bytes long, NUL-terminated; until the next call */
+    size_t text_bytes;
+    /* the tokens behind this text, [n_tokens], in order; logprob is NAN unless asked for */
+    const bw_token_logprob *tokens;
+    size_t n_tokens;
+    /* for each of these tokens n_top entries, likeliest first: top[i * n_top + j]; NULL when not asked for */
+    const bw_token_logprob *top;
+    size_t n_top;
+    bw_finish finish;         /* END and ERROR */
+    const char *stop_matched; /* END with BW_FINISH_STOP: the string, else NULL */
+    int32_t n_prompt_tokens, n_cached_tokens, n_generated_tokens; /* END and ERROR: totals */
+    double prompt_ms, generate_ms;                                /* END and ERROR */
+} bw_event;
+
+/* Queue a request. Everything in it is copied. BW_E_FULL when the queue is full, BW_E_RANGE when it can never fit. */
+BW_API bw_status bw_engine_submit(bw_engine *engine, const bw_request *request, bw_session **session, bw_err *err);
+/* The next event. timeout_ms: -1 waits, 0 polls; BW_E_TIMEOUT when there is none yet. After END or ERROR every further
+ * call returns BW_E_CLOSED. The event's pointers are valid until the next call with this session or its end. */
+BW_API bw_status bw_session_next(bw_session *session, int timeout_ms, bw_event *event, bw_err *err);
+/* Ask for an early end; takes effect between two steps. The session still delivers END with BW_FINISH_CANCELLED. */
+BW_API void bw_session_cancel(bw_session *session);
+/* Cancels if still running and frees. notify is not called after this returns. NULL is allowed. */
+BW_API void bw_session_free(bw_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
