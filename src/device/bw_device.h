@@ -1,0 +1,68 @@
+/* Devices: where memory lies and who computes. One vtable row per backend; this file is the only one above the drivers
+ * that knows there are several. CPU today; rocm and cuda fill the same table.
+ *
+ * Owns memory and the compute team; refuses to know any operation (that is ops/).
+ */
+#ifndef BW_DEVICE_H
+#define BW_DEVICE_H
+
+#include "bw_err.h"
+#include "bw_team.h"
+#include "bw_tensor.h"
+
+typedef struct bw_device bw_device;
+
+typedef enum bw_device_kind { BW_DEVICE_CPU, BW_DEVICE_ROCM, BW_DEVICE_CUDA } bw_device_kind;
+
+/* What the processor can do, as far as the operating system lets us use it. */
+typedef struct bw_cpu_features {
+    bool avx2;        /* AVX2, FMA, F16C, BMI2 */
+    bool avx512;      /* F, BW, DQ, VL */
+    bool avx512_vnni; /* with avx512 */
+    bool avx512_bf16;
+    bool avx_vnni;    /* the 256-bit form */
+    bool amx_int8, amx_bf16; /* permission to use tiles was granted by the kernel */
+    char name[64];    /* "AMD EPYC ..." */
+    int64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0 when unknown */
+} bw_cpu_features;
+
+/* Measured once per process from CPUID, XCR0 and arch_prctl. The environment variable BW_CPU_LEVEL lowers it:
+ * "baseline", "avx2", "avx512", "amx" (= everything there is). Never raises. */
+const bw_cpu_features *bw_cpu_get_features(void);
+
+/* Memory on a device. */
+typedef struct bw_buffer {
+    void *data;      /* device address; a host address when the device is the CPU */
+    size_t n_bytes;
+    size_t reserved; /* as mapped */
+} bw_buffer;
+
+typedef struct bw_device_vtable {
+    const char *kind_name; /* "cpu", "rocm", "cuda" */
+    void (*destroy)(bw_device *device);
+    /* Uninitialised memory, aligned to 64 bytes at least; large buffers use huge pages where the system has them. */
+    bw_status (*alloc)(bw_device *device, size_t n_bytes, const char *what, bw_buffer *buffer, bw_err *err);
+    void (*release)(bw_device *device, bw_buffer *buffer);
+    bw_status (*upload)(bw_device *device, void *dst, const void *host_src, size_t n_bytes, bw_err *err);
+    bw_status (*download)(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err);
+    bw_status (*copy)(bw_device *device, void *dst, const void *src, size_t n_bytes, bw_err *err);
+    bw_status (*synchronise)(bw_device *device, bw_err *err);
+    bw_status (*memory_info)(bw_device *device, int64_t *free_bytes, int64_t *total_bytes, bw_err *err);
+} bw_device_vtable;
+
+struct bw_device {
+    const bw_device_vtable *vtable;
+    bw_device_kind kind;
+    int index;
+    char name[16];         /* "cpu:0" */
+    char description[96];  /* "AMD EPYC 7763, AVX2, 2 threads" */
+    bw_team *team;         /* CPU only */
+    const bw_cpu_features *cpu;
+};
+
+/* device: "cpu:0" or "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device is BW_E_DEVICE or
+ * BW_E_NOT_FOUND with a sentence that names what there is. */
+bw_status bw_device_open(const char *device, int n_threads, bw_device **out, bw_err *err);
+void bw_device_close(bw_device *device);
+
+#endif

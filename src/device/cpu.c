@@ -1,0 +1,141 @@
+/* The CPU row of the device table. */
+#include "bw_device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bw_mem.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+static void cpu_destroy(bw_device *device)
+{
+    bw_team_free(device->team);
+    bw_free(device);
+}
+
+static bw_status cpu_alloc(bw_device *device, size_t n_bytes, const char *what, bw_buffer *buffer, bw_err *err)
+{
+    (void)device;
+    *buffer = (bw_buffer){.n_bytes = n_bytes};
+    if (n_bytes < (size_t)HUGE_PAGE) {
+        buffer->data = bw_alloc_aligned(n_bytes);
+        return buffer->data ? BW_OK : bw_fail_memory(err, n_bytes, what);
+    }
+    /* Counted like every other allocation, so that tests can make it fail; freed in cpu_release. */
+    void *marker = bw_alloc(1);
+    size_t reserved;
+    if (!marker || !bw_add_size(n_bytes, HUGE_PAGE - 1, &reserved)) {
+        bw_free(marker);
+        return bw_fail_memory(err, n_bytes, what);
+    }
+    bw_free(marker);
+    reserved = reserved / HUGE_PAGE * HUGE_PAGE;
+    /* One huge page more than needed, so that the start can be aligned to one; the rest is given back. */
+    char *data = mmap(NULL, reserved + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return bw_fail_memory(err, n_bytes, what);
+    size_t skip = (HUGE_PAGE - (size_t)(uintptr_t)data % HUGE_PAGE) % HUGE_PAGE;
+    if (skip)
+        munmap(data, skip);
+    munmap(data + skip + reserved, HUGE_PAGE - skip);
+    madvise(data + skip, reserved, MADV_HUGEPAGE);
+    buffer->data = data + skip;
+    buffer->reserved = reserved;
+    return BW_OK;
+}
+
+static void cpu_release(bw_device *device, bw_buffer *buffer)
+{
+    (void)device;
+    if (buffer->reserved)
+        munmap(buffer->data, buffer->reserved);
+    else
+        bw_free(buffer->data);
+    *buffer = (bw_buffer){0};
+}
+
+static bw_status cpu_copy(bw_device *device, void *dst, const void *src, size_t n_bytes, bw_err *err)
+{
+    (void)device;
+    (void)err;
+    memcpy(dst, src, n_bytes);
+    return BW_OK;
+}
+
+static bw_status cpu_synchronise(bw_device *device, bw_err *err)
+{
+    (void)device;
+    (void)err;
+    return BW_OK;
+}
+
+static bw_status cpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t *total_bytes, bw_err *err)
+{
+    (void)device;
+    long page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
+    if (page < 0 || total < 0 || available < 0)
+        return bw_fail_errno(err, errno, "the size of memory is unknown");
+    *total_bytes = (int64_t)page * total;
+    *free_bytes = (int64_t)page * available;
+    return BW_OK;
+}
+
+static const bw_device_vtable cpu_vtable = {
+    .kind_name = "cpu",
+    .destroy = cpu_destroy,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+    .copy = cpu_copy,
+    .synchronise = cpu_synchronise,
+    .memory_info = cpu_memory_info,
+};
+
+static const char *level_name(const bw_cpu_features *f)
+{
+    if (f->amx_int8)
+        return "AVX-512, AMX";
+    if (f->avx512_vnni)
+        return f->avx512_bf16 ? "AVX-512 VNNI BF16" : "AVX-512 VNNI";
+    if (f->avx512)
+        return "AVX-512";
+    return f->avx2 ? "AVX2" : "baseline";
+}
+
+bw_status bw_device_open(const char *name, int n_threads, bw_device **out, bw_err *err)
+{
+    *out = NULL;
+    if (name && strcmp(name, "cpu") != 0 && strcmp(name, "cpu:0") != 0) {
+        if (strncmp(name, "rocm", 4) == 0 || strncmp(name, "cuda", 4) == 0 || strncmp(name, "metal", 5) == 0)
+            return bw_fail(err, BW_E_DEVICE, "device %s: this build has no GPU backend; cpu:0 is what there is", name);
+        return bw_fail(err, BW_E_NOT_FOUND, "device %s is unknown; cpu:0 is what there is", name);
+    }
+    bw_device *device = bw_alloc_zero(1, sizeof *device);
+    if (!device)
+        return bw_fail_memory(err, sizeof *device, "a device");
+    bw_status status = bw_team_new(n_threads, &device->team, err);
+    if (status != BW_OK) {
+        bw_free(device);
+        return status;
+    }
+    device->vtable = &cpu_vtable;
+    device->kind = BW_DEVICE_CPU;
+    device->cpu = bw_cpu_get_features();
+    snprintf(device->name, sizeof device->name, "cpu:0");
+    int size = bw_team_size(device->team);
+    snprintf(device->description, sizeof device->description, "%.40s, %s, %d thread%s", device->cpu->name,
+             level_name(device->cpu), size, size == 1 ? "" : "s");
+    *out = device;
+    return BW_OK;
+}
+
+void bw_device_close(bw_device *device)
+{
+    if (device)
+        device->vtable->destroy(device);
+}

@@ -1,0 +1,1 @@
+# bw_op_sources(matmul/... .c)
