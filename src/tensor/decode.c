@@ -182,11 +182,34 @@ static void plain(bw_dtype dtype, const uint8_t *p, float *y, int64_t n)
     }
 }
 
-typedef void block_fn(const uint8_t *block, float *y);
-
-static block_fn *const decoders[BW_DTYPE_COUNT] = {
-    [BW_Q4_0] = q4_0, [BW_Q4_1] = q4_1, [BW_Q5_0] = q5_0, [BW_Q5_1] = q5_1, [BW_Q8_0] = q8_0, [BW_Q8_1] = q8_1,
-    [BW_Q2_K] = q2_k, [BW_Q3_K] = q3_k, [BW_Q4_K] = q4_k, [BW_Q5_K] = q5_k, [BW_Q6_K] = q6_k, [BW_Q8_K] = q8_k,
+static bw_block_decode_fn *const decoders[BW_DTYPE_COUNT] = {
+    [BW_Q4_0] = q4_0,
+    [BW_Q4_1] = q4_1,
+    [BW_Q5_0] = q5_0,
+    [BW_Q5_1] = q5_1,
+    [BW_Q8_0] = q8_0,
+    [BW_Q8_1] = q8_1,
+    [BW_Q2_K] = q2_k,
+    [BW_Q3_K] = q3_k,
+    [BW_Q4_K] = q4_k,
+    [BW_Q5_K] = q5_k,
+    [BW_Q6_K] = q6_k,
+    [BW_Q8_K] = q8_k,
+    [BW_IQ2_XXS] = bw_decode_iq2_xxs,
+    [BW_IQ2_XS] = bw_decode_iq2_xs,
+    [BW_IQ2_S] = bw_decode_iq2_s,
+    [BW_IQ3_XXS] = bw_decode_iq3_xxs,
+    [BW_IQ3_S] = bw_decode_iq3_s,
+    [BW_IQ1_S] = bw_decode_iq1_s,
+    [BW_IQ1_M] = bw_decode_iq1_m,
+    [BW_IQ4_NL] = bw_decode_iq4_nl,
+    [BW_IQ4_XS] = bw_decode_iq4_xs,
+    [BW_TQ1_0] = bw_decode_tq1_0,
+    [BW_TQ2_0] = bw_decode_tq2_0,
+    [BW_MXFP4] = bw_decode_mxfp4,
+    [BW_NVFP4] = bw_decode_nvfp4,
+    [BW_Q1_0] = bw_decode_q1_0,
+    [BW_Q2_0] = bw_decode_q2_0,
 };
 
 bw_status bw_decode_row(bw_dtype dtype, const void *src, float *dst, int64_t n, bw_err *err)

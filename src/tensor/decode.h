@@ -45,4 +45,19 @@ static inline void bw_q3_k_scales(const uint8_t *p, int8_t scales[16])
     }
 }
 
+/* 2^(e - 127), the OCP scale type E8M0, halved: the list of four-bit floats below holds twice their values. */
+static inline float bw_e8m0_half(uint8_t e)
+{
+    return bw_f32_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* The 16 values of iq4_nl and iq4_xs; twice the 16 values of E2M1. */
+extern const int8_t bw_iq4_values[16], bw_fp4_values[16];
+
+/* One block each, as in dtypes.def. */
+typedef void bw_block_decode_fn(const uint8_t *block, float *y);
+bw_block_decode_fn bw_decode_iq2_xxs, bw_decode_iq2_xs, bw_decode_iq2_s, bw_decode_iq3_xxs, bw_decode_iq3_s;
+bw_block_decode_fn bw_decode_iq1_s, bw_decode_iq1_m, bw_decode_iq4_nl, bw_decode_iq4_xs, bw_decode_tq1_0;
+bw_block_decode_fn bw_decode_tq2_0, bw_decode_mxfp4, bw_decode_nvfp4, bw_decode_q1_0, bw_decode_q2_0;
+
 #endif
