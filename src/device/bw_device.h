@@ -37,11 +37,16 @@ typedef struct bw_buffer {
     size_t reserved; /* as mapped */
 } bw_buffer;
 
+/* Dense memory is about to be filled whole (weights, intermediate values): huge pages where the system has them. Sparse
+ * memory is touched here and there (KV caches): small pages, so that what is not used takes no memory. */
+typedef enum bw_memory_use { BW_MEMORY_DENSE, BW_MEMORY_SPARSE } bw_memory_use;
+
 typedef struct bw_device_vtable {
     const char *kind_name; /* "cpu", "rocm", "cuda" */
     void (*destroy)(bw_device *device);
-    /* Uninitialised memory, aligned to 64 bytes at least; large buffers use huge pages where the system has them. */
-    bw_status (*alloc)(bw_device *device, size_t n_bytes, const char *what, bw_buffer *buffer, bw_err *err);
+    /* Uninitialised memory, aligned to 64 bytes at least. what: for the error's sentence. */
+    bw_status (*alloc)(bw_device *device, size_t n_bytes, bw_memory_use use, const char *what, bw_buffer *buffer,
+                       bw_err *err);
     void (*release)(bw_device *device, bw_buffer *buffer);
     bw_status (*upload)(bw_device *device, void *dst, const void *host_src, size_t n_bytes, bw_err *err);
     bw_status (*download)(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err);

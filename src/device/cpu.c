@@ -17,7 +17,8 @@ static void cpu_destroy(bw_device *device)
     bw_free(device);
 }
 
-static bw_status cpu_alloc(bw_device *device, size_t n_bytes, const char *what, bw_buffer *buffer, bw_err *err)
+static bw_status cpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, const char *what, bw_buffer *buffer,
+                           bw_err *err)
 {
     (void)device;
     *buffer = (bw_buffer){.n_bytes = n_bytes};
@@ -42,7 +43,7 @@ static bw_status cpu_alloc(bw_device *device, size_t n_bytes, const char *what, 
     if (skip)
         munmap(data, skip);
     munmap(data + skip + reserved, HUGE_PAGE - skip);
-    madvise(data + skip, reserved, MADV_HUGEPAGE);
+    madvise(data + skip, reserved, use == BW_MEMORY_DENSE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     buffer->data = data + skip;
     buffer->reserved = reserved;
     return BW_OK;

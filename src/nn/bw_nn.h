@@ -34,6 +34,8 @@ void bw_nn_init(bw_nn *nn, bw_plan *plan, const bw_device *device);
 bw_value bw_nn_linear(bw_nn *nn, bw_value x, int64_t rows, const bw_nn_linear_weights *weights);
 /* y f32 [rows, d] = scale * table[ids] */
 bw_value bw_nn_embedding(bw_nn *nn, const bw_tensor *table, bw_value ids, int64_t rows, float scale);
+/* y f32 [rows, d] = x[ids] */
+bw_value bw_nn_select_rows(bw_nn *nn, bw_value x, bw_value ids, int64_t rows);
 /* RMS norm over the last dimension; w f32 [d]. */
 bw_value bw_nn_rms_norm(bw_nn *nn, bw_value x, int64_t rows, const bw_tensor *w, float eps);
 /* RMS norm of each head: x f32 [rows, heads * d] seen as [rows, heads, d]; the result has x's shape. */

@@ -58,6 +58,14 @@ bw_value bw_nn_embedding(bw_nn *nn, const bw_tensor *table, bw_value ids, int64_
     return y;
 }
 
+bw_value bw_nn_select_rows(bw_nn *nn, bw_value x, bw_value ids, int64_t rows)
+{
+    bw_get_rows_params params = {.scale = 1};
+    bw_value in[2] = {x, ids}, y = temp(nn, rows, last_dim(nn, x));
+    bw_plan_call(nn->plan, BW_OP_GET_ROWS, 2, in, 1, &y, &params, sizeof params);
+    return y;
+}
+
 bw_value bw_nn_rms_norm(bw_nn *nn, bw_value x, int64_t rows, const bw_tensor *w, float eps)
 {
     bw_rms_norm_params params = {.eps = eps};

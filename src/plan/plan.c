@@ -233,8 +233,8 @@ bw_status bw_plan_finish(bw_plan *plan, bw_err *err)
     link_calls(plan);
     BW_TRY(bw_plan_layout_memory(plan, err));
     if (plan->temp_bytes)
-        BW_TRY(plan->device->vtable->alloc(plan->device, (size_t)plan->temp_bytes, "intermediate values", &plan->temp,
-                                           err));
+        BW_TRY(plan->device->vtable->alloc(plan->device, (size_t)plan->temp_bytes, BW_MEMORY_DENSE,
+                                           "intermediate values", &plan->temp, err));
     place_values(plan);
     size_t scratch = 0;
     for (size_t i = 0; i < plan->n_calls; i++) {

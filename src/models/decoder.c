@@ -1,0 +1,96 @@
+/* What every decoder-only transformer here has in common: its configuration and which architecture is which. */
+#include <math.h>
+#include <string.h>
+
+#include "bw_mem.h"
+#include "model.h"
+
+#define BW_MODEL(name, gguf, hf)                                                                                       \
+    bw_status bw_model_##name##_configure(const bw_source *source, bw_model_config *config, bw_err *err);              \
+    bw_value bw_model_##name##_record(const bw_model *model, bw_nn *nn, const bw_nn_step *step,                        \
+                                      const bw_value *k_caches, const bw_value *v_caches);
+#include "models.def"
+#undef BW_MODEL
+
+static const bw_model_def defs[] = {
+#define BW_MODEL(name, gguf, hf) {#name, gguf, hf, bw_model_##name##_configure, bw_model_##name##_record},
+#include "models.def"
+#undef BW_MODEL
+};
+
+const bw_model_def *bw_model_find(const bw_source *source)
+{
+    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
+        if (strcmp(source->gguf ? defs[i].gguf_architecture : defs[i].hf_class, source->architecture) == 0)
+            return &defs[i];
+    return NULL;
+}
+
+static bw_status get_i32(const bw_source *source, const char *gguf, const char *hf, bool required, int64_t max,
+                         int32_t *out, bw_err *err)
+{
+    int64_t value = *out;
+    BW_TRY(bw_source_get_i64(source, gguf, hf, required, 1, max, &value, err));
+    *out = (int32_t)value;
+    return BW_OK;
+}
+
+static bw_status find_vocabulary(const bw_source *source, bw_model_config *c, bw_err *err)
+{
+    bw_source_tensor t;
+    if (!bw_source_find(source, "token_embd.weight", "embed_tokens.weight", &t))
+        return bw_fail(err, BW_E_FORMAT, "%s has no token embedding (%s)", source->path, t.name);
+    if (t.n_dims != 2 || t.dims[0] < 1 || t.dims[0] > INT32_MAX / 4)
+        return bw_fail(err, BW_E_FORMAT, "%s: tensor %s is no [vocabulary, embedding] matrix", source->path, t.name);
+    c->n_vocab = (int32_t)t.dims[0];
+    return BW_OK;
+}
+
+bw_status bw_model_configure_decoder(const bw_source *source, bw_model_config *c, bw_err *err)
+{
+    double eps = 0;
+    BW_TRY(get_i32(source, "block_count", "num_hidden_layers", true, BW_MODEL_MAX_LAYERS, &c->n_layers, err));
+    BW_TRY(get_i32(source, "embedding_length", "hidden_size", true, 1 << 20, &c->n_embd, err));
+    BW_TRY(get_i32(source, "feed_forward_length", "intermediate_size", true, 1 << 24, &c->n_ff, err));
+    BW_TRY(get_i32(source, "attention.head_count", "num_attention_heads", true, 4096, &c->n_heads, err));
+    c->n_kv_heads = c->n_heads;
+    BW_TRY(get_i32(source, "attention.head_count_kv", "num_key_value_heads", false, 4096, &c->n_kv_heads, err));
+    BW_TRY(get_i32(source, "context_length", "max_position_embeddings", true, INT32_MAX, &c->n_ctx_train, err));
+    BW_TRY(bw_source_get_f64(source, "attention.layer_norm_rms_epsilon", "rms_norm_eps", true, 0, 1, &eps, err));
+    c->eps = (float)eps;
+    c->head_dim = c->n_embd / c->n_heads;
+    BW_TRY(get_i32(source, "attention.key_length", "head_dim", false, 4096, &c->head_dim, err));
+    int32_t value_length = c->head_dim;
+    BW_TRY(get_i32(source, "attention.value_length", NULL, false, 4096, &value_length, err));
+    if (c->head_dim < 1 || value_length != c->head_dim)
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values", source->path, c->head_dim,
+                       value_length);
+    if (c->n_heads % c->n_kv_heads != 0)
+        return bw_fail(err, BW_E_FORMAT, "%s: %d query heads cannot share %d key heads", source->path, c->n_heads,
+                       c->n_kv_heads);
+    c->embedding_scale = 1;
+    c->attention_scale = (float)(1 / sqrt((double)c->head_dim));
+    c->activation = BW_ACTIVATION_SILU;
+    c->rope = (bw_rope_config){.base = 10000, .n_rot = c->head_dim, .n_ctx_original = c->n_ctx_train};
+    BW_TRY(bw_model_configure_rope(source, "full_attention", &c->rope, err));
+    return find_vocabulary(source, c, err);
+}
+
+bw_nn_attention_config bw_model_attention_config(const bw_model *model, int layer)
+{
+    const bw_model_config *c = &model->config;
+    bool local = c->is_local[layer];
+    bool other_rope = local && model->inv_freq_local.data;
+    const bw_rope_config *rope = other_rope ? &c->rope_local : &c->rope;
+    return (bw_nn_attention_config){
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_dim = c->head_dim,
+        .rope = {.interleaved = rope->interleaved,
+                 .n_rot = rope->n_rot,
+                 .magnitude = other_rope ? model->rope_magnitude_local : model->rope_magnitude},
+        .inv_freq = other_rope ? &model->inv_freq_local : &model->inv_freq,
+        .attention = {.scale = c->attention_scale, .window = local ? c->window : 0},
+        .eps = c->eps,
+    };
+}

@@ -1,0 +1,134 @@
+/* Inside models/: what a model's own file fills and reads. A model is a configuration and a recording of ops; opening
+ * files, placing weights and running steps is shared.
+ */
+#ifndef BW_MODEL_H
+#define BW_MODEL_H
+
+#include <jansson.h>
+
+#include "bw_gguf.h"
+#include "bw_nn.h"
+#include "bw_safetensors.h"
+
+/* ---- source: a GGUF file, or safetensors with config.json ------------------------------------------------------- */
+
+typedef struct bw_source {
+    char *path;             /* as given */
+    char *directory;        /* where config.json lies; safetensors only */
+    bw_gguf *gguf;          /* one of these two */
+    bw_safetensors *st;
+    json_t *config;         /* config.json, safetensors only */
+    json_t *text;           /* its text_config where there is one, else config */
+    char architecture[64];  /* GGUF's name, or the class of config.json */
+    const char *hf_prefix;  /* "model.", or where the text model lies inside a larger one */
+} bw_source;
+
+bw_status bw_source_open(const char *path, bw_source *source, bw_err *err);
+void bw_source_close(bw_source *source);
+
+/* Hyperparameters, by GGUF key without the architecture ("block_count") and by config.json name, either NULL where that
+ * format has none. Absent: *out is left alone and BW_OK returned, unless `required`. Out of [min, max]: BW_E_FORMAT. */
+bw_status bw_source_get_i64(const bw_source *source, const char *gguf_key, const char *hf_name, bool required,
+                            int64_t min, int64_t max, int64_t *out, bw_err *err);
+bw_status bw_source_get_f64(const bw_source *source, const char *gguf_key, const char *hf_name, bool required,
+                            double min, double max, double *out, bw_err *err);
+
+/* A tensor as it lies in the file. */
+typedef struct bw_source_tensor {
+    bw_dtype dtype;
+    int n_dims;
+    const int64_t *dims;
+    const void *data;
+    size_t n_bytes;
+    const bw_map *map; /* the file it lies in; NULL when none */
+    char name[128];
+} bw_source_tensor;
+/* By both formats' names; false when absent. hf_name without the prefix. */
+bool bw_source_find(const bw_source *source, const char *gguf_name, const char *hf_name, bw_source_tensor *tensor);
+
+/* ---- configuration ----------------------------------------------------------------------------------------------- */
+
+typedef enum bw_rope_scaling { BW_ROPE_NONE, BW_ROPE_LINEAR, BW_ROPE_LLAMA3, BW_ROPE_YARN } bw_rope_scaling;
+
+typedef struct bw_rope_config {
+    double base;
+    int32_t n_rot;
+    bool interleaved;
+    bw_rope_scaling scaling;
+    double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, attention_factor;
+    int32_t n_ctx_original;
+} bw_rope_config;
+
+enum { BW_MODEL_MAX_LAYERS = 1024 };
+
+typedef struct bw_model_config {
+    int32_t n_vocab, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_ctx_train;
+    float eps;
+    float embedding_scale;   /* 1, or sqrt(n_embd) */
+    float attention_scale;   /* 1 / sqrt(head_dim), unless the model says otherwise */
+    float norm_offset;       /* added to norm weights: 1 for Gemma from safetensors (GGUF has it added already) */
+    bw_activation activation;
+    bw_rope_config rope;       /* of global layers */
+    bw_rope_config rope_local; /* of windowed layers, where they differ (Gemma 3) */
+    int32_t window;            /* 0 = none */
+    uint8_t is_local[BW_MODEL_MAX_LAYERS]; /* this layer uses window and rope_local */
+    bool has_post_norms;       /* a norm after attention and after the feed-forward part (Gemma) */
+} bw_model_config;
+
+/* The parts that every decoder-only transformer here shares; a model's configure calls it first. */
+bw_status bw_model_configure_decoder(const bw_source *source, bw_model_config *config, bw_err *err);
+/* rope_scaling of config.json (or rope_parameters; kind NULL or "full_attention"/"sliding_attention"), rope.* of GGUF. */
+bw_status bw_model_configure_rope(const bw_source *source, const char *kind, bw_rope_config *rope, bw_err *err);
+/* inv_freq f32 [n_rot / 2]; divisors (GGUF's rope_freqs.weight) f32 [n_rot / 2] or NULL; *magnitude for cos and sin. */
+void bw_rope_compute_inv_freq(const bw_rope_config *rope, const float *divisors, float *inv_freq, float *magnitude);
+
+/* ---- weights ------------------------------------------------------------------------------------------------------- */
+
+typedef struct bw_model_layer {
+    bw_tensor attn_norm, ffn_norm;           /* f32 [n_embd] */
+    bw_tensor post_attn_norm, post_ffn_norm; /* f32 [n_embd], where has_post_norms */
+    bw_nn_attention_weights attn;
+    bw_nn_ffn_weights ffn;
+} bw_model_layer;
+
+typedef struct bw_model {
+    bw_model_config config;
+    bw_tensor embedding; /* [n_vocab, n_embd] */
+    bw_nn_linear_weights output;
+    bw_tensor output_norm;
+    bw_tensor inv_freq, inv_freq_local; /* f32 [n_rot / 2] */
+    float rope_magnitude, rope_magnitude_local;
+    bw_model_layer *layers; /* [n_layers] */
+} bw_model;
+
+typedef struct bw_model_def {
+    const char *name, *gguf_architecture, *hf_class;
+    bw_status (*configure)(const bw_source *source, bw_model_config *config, bw_err *err);
+    /* Record the whole step; k_caches and v_caches [n_layers]; returns the logits f32 [BW_DIM_OUTPUTS, n_vocab]. */
+    bw_value (*record)(const bw_model *model, bw_nn *nn, const bw_nn_step *step, const bw_value *k_caches,
+                       const bw_value *v_caches);
+} bw_model_def;
+
+/* NULL when no row matches. */
+const bw_model_def *bw_model_find(const bw_source *source);
+
+/* What a model's layers have in common at run time. */
+bw_nn_attention_config bw_model_attention_config(const bw_model *model, int layer);
+
+/* Where weights live once placed. */
+typedef struct bw_weights {
+    bw_device *device;
+    bw_buffer packed;   /* matrices in the kernels' layouts */
+    bw_buffer vectors;  /* f32 norms and biases, copies of misaligned matrices */
+    int64_t n_params, bytes;
+    bw_dtype commonest; /* the matrix type with the most bytes */
+} bw_weights;
+
+/* Find every tensor of the model, check its shape, place it. progress may be NULL. */
+bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *model, bw_weights *weights,
+                          void (*progress)(void *user, const bw_progress *progress), void *user, bw_err *err);
+void bw_weights_free(bw_weights *weights);
+/* Parameters and bytes of a file without placing anything. */
+void bw_source_count(const bw_source *source, int64_t *n_params, int64_t *n_bytes, bw_dtype *commonest);
+
+#endif

@@ -1,0 +1,254 @@
+/* Opening a model: GGUF, or safetensors with config.json; its hyperparameters and tensors by either format's names. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bw_mem.h"
+#include "bw_str.h"
+#include "model.h"
+
+enum { MAX_CONFIG_BYTES = 16 << 20 };
+
+static bw_status open_gguf(const char *path, bw_source *source, bw_err *err)
+{
+    BW_TRY(bw_gguf_open(path, &source->gguf, err));
+    bw_gguf_string architecture;
+    bool found = false;
+    BW_TRY(bw_gguf_get_string(source->gguf, "general.architecture", &architecture, &found, err));
+    if (!found)
+        return bw_fail(err, BW_E_FORMAT, "%s has no general.architecture: it is no model", path);
+    if (architecture.n_bytes >= sizeof source->architecture)
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: general.architecture has %zu bytes", path, architecture.n_bytes);
+    memcpy(source->architecture, architecture.data, architecture.n_bytes);
+    source->architecture[architecture.n_bytes] = 0;
+    if (strlen(source->architecture) != architecture.n_bytes)
+        return bw_fail(err, BW_E_FORMAT, "%s: general.architecture holds a NUL byte", path);
+    return BW_OK;
+}
+
+static bw_status read_config(const char *path, bw_source *source, bw_err *err)
+{
+    bw_str name = {0};
+    bw_str_add_format(&name, "%s/config.json", source->directory);
+    if (name.failed) {
+        bw_str_deinit(&name);
+        return bw_fail_memory(err, 64, "a path");
+    }
+    char *text = NULL;
+    size_t n_bytes = 0;
+    bw_status status = bw_file_read(name.data, MAX_CONFIG_BYTES, &text, &n_bytes, err);
+    if (status == BW_OK) {
+        json_error_t json_error;
+        source->config = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &json_error);
+        if (!json_is_object(source->config))
+            status = bw_fail(err, BW_E_FORMAT, "%s is no JSON object: line %d: %s", name.data, json_error.line,
+                             source->config ? "another type" : json_error.text);
+    } else {
+        bw_err_prefix(err, "%s needs a config.json beside it", path);
+    }
+    bw_free(text);
+    bw_str_deinit(&name);
+    if (status != BW_OK)
+        return status;
+    json_t *text_config = json_object_get(source->config, "text_config");
+    source->text = json_is_object(text_config) ? text_config : source->config;
+    const char *class_name = json_string_value(json_array_get(json_object_get(source->config, "architectures"), 0));
+    if (!class_name || strlen(class_name) >= sizeof source->architecture)
+        return bw_fail(err, BW_E_FORMAT, "%s/config.json names no architecture (\"architectures\": [\"...\"])",
+                       source->directory);
+    snprintf(source->architecture, sizeof source->architecture, "%s", class_name);
+    return BW_OK;
+}
+
+/* Where the text model lies among the tensors of a larger one. */
+static bw_status find_prefix(bw_source *source, bw_err *err)
+{
+    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", ""};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "%sembed_tokens.weight", prefixes[i]);
+        if (bw_safetensors_find(source->st, name)) {
+            source->hf_prefix = prefixes[i];
+            return BW_OK;
+        }
+    }
+    return bw_fail(err, BW_E_FORMAT, "%s has no tensor model.embed_tokens.weight: it is no language model we know",
+                   source->path);
+}
+
+static bw_status open_safetensors(const char *path, bw_source *source, bw_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    if (bw_dir_exists(path))
+        source->directory = bw_strdup(path);
+    else
+        source->directory = slash ? bw_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : bw_strdup(".");
+    if (!source->directory)
+        return bw_fail_memory(err, strlen(path), "a path");
+    BW_TRY(bw_safetensors_open(path, &source->st, err));
+    BW_TRY(read_config(path, source, err));
+    return find_prefix(source, err);
+}
+
+bw_status bw_source_open(const char *path, bw_source *source, bw_err *err)
+{
+    *source = (bw_source){.path = bw_strdup(path)};
+    if (!source->path)
+        return bw_fail_memory(err, strlen(path), "a path");
+    bw_status status;
+    if (bw_str_ends(path, ".gguf"))
+        status = open_gguf(path, source, err);
+    else if (bw_str_ends(path, ".safetensors") || bw_str_ends(path, ".safetensors.index.json") || bw_dir_exists(path))
+        status = open_safetensors(path, source, err);
+    else if (!bw_file_exists(path))
+        status = bw_fail(err, BW_E_NOT_FOUND, "%s does not exist", path);
+    else
+        status = bw_fail(err, BW_E_UNSUPPORTED,
+                         "%s is neither .gguf nor .safetensors nor a directory with a model in it", path);
+    if (status != BW_OK)
+        bw_source_close(source);
+    return status;
+}
+
+void bw_source_close(bw_source *source)
+{
+    bw_gguf_close(source->gguf);
+    bw_safetensors_close(source->st);
+    json_decref(source->config);
+    bw_free(source->directory);
+    bw_free(source->path);
+    *source = (bw_source){0};
+}
+
+/* "block_count" to "llama.block_count"; keys with a dot in front ("general.") are taken as they are. */
+static void full_key(const bw_source *source, const char *key, char out[160])
+{
+    snprintf(out, 160, "%s.%s", source->architecture, key);
+}
+
+static bw_status missing(const bw_source *source, const char *name, bw_err *err)
+{
+    return bw_fail(err, BW_E_FORMAT, "%s does not say %s", source->path, name);
+}
+
+bw_status bw_source_get_i64(const bw_source *source, const char *gguf_key, const char *hf_name, bool required,
+                            int64_t min, int64_t max, int64_t *out, bw_err *err)
+{
+    char key[160] = "";
+    bool found = false;
+    int64_t value = 0;
+    if (source->gguf && gguf_key) {
+        full_key(source, gguf_key, key);
+        BW_TRY(bw_gguf_get_i64(source->gguf, key, &value, &found, err));
+    } else if (!source->gguf && hf_name) {
+        snprintf(key, sizeof key, "%s", hf_name);
+        const json_t *json = json_object_get(source->text, hf_name);
+        if (json && !json_is_null(json)) {
+            if (!json_is_integer(json))
+                return bw_fail(err, BW_E_FORMAT, "%s: config.json: %s is no integer", source->path, hf_name);
+            value = json_integer_value(json);
+            found = true;
+        }
+    }
+    if (!found)
+        return required ? missing(source, key, err) : BW_OK;
+    if (value < min || value > max)
+        return bw_fail(err, BW_E_FORMAT, "%s: %s is %lld; %lld to %lld are possible", source->path, key,
+                       (long long)value, (long long)min, (long long)max);
+    *out = value;
+    return BW_OK;
+}
+
+bw_status bw_source_get_f64(const bw_source *source, const char *gguf_key, const char *hf_name, bool required,
+                            double min, double max, double *out, bw_err *err)
+{
+    char key[160] = "";
+    bool found = false;
+    double value = 0;
+    if (source->gguf && gguf_key) {
+        full_key(source, gguf_key, key);
+        BW_TRY(bw_gguf_get_f64(source->gguf, key, &value, &found, err));
+    } else if (!source->gguf && hf_name) {
+        snprintf(key, sizeof key, "%s", hf_name);
+        const json_t *json = json_object_get(source->text, hf_name);
+        if (json && !json_is_null(json)) {
+            if (!json_is_number(json))
+                return bw_fail(err, BW_E_FORMAT, "%s: config.json: %s is no number", source->path, hf_name);
+            value = json_number_value(json);
+            found = true;
+        }
+    }
+    if (!found)
+        return required ? missing(source, key, err) : BW_OK;
+    if (!(value >= min && value <= max))
+        return bw_fail(err, BW_E_FORMAT, "%s: %s is %g; %g to %g are possible", source->path, key, value, min, max);
+    *out = value;
+    return BW_OK;
+}
+
+bool bw_source_find(const bw_source *source, const char *gguf_name, const char *hf_name, bw_source_tensor *tensor)
+{
+    *tensor = (bw_source_tensor){0};
+    if (source->gguf) {
+        snprintf(tensor->name, sizeof tensor->name, "%s", gguf_name);
+        const bw_gguf_tensor *t = bw_gguf_find_tensor(source->gguf, gguf_name);
+        if (!t)
+            return false;
+        tensor->dtype = t->dtype;
+        tensor->n_dims = t->n_dims;
+        tensor->dims = t->dims;
+        tensor->data = t->data;
+        tensor->n_bytes = t->n_bytes;
+        tensor->map = bw_gguf_map(source->gguf, t->part);
+        return true;
+    }
+    const bw_safetensor *t = NULL;
+    snprintf(tensor->name, sizeof tensor->name, "%s%s", source->hf_prefix, hf_name);
+    t = bw_safetensors_find(source->st, tensor->name);
+    if (!t) { /* lm_head stands outside the prefix */
+        const char *outer = strcmp(source->hf_prefix, "language_model.model.") == 0 ? "language_model." : "";
+        char name[sizeof tensor->name];
+        snprintf(name, sizeof name, "%s%s", outer, hf_name);
+        t = bw_safetensors_find(source->st, name);
+        if (t)
+            memcpy(tensor->name, name, sizeof name);
+    }
+    if (!t)
+        return false;
+    tensor->dtype = t->dtype;
+    tensor->n_dims = t->n_dims;
+    tensor->dims = t->dims;
+    tensor->data = t->data;
+    tensor->n_bytes = t->n_bytes;
+    tensor->map = bw_safetensors_map(source->st, t->part);
+    return true;
+}
+
+void bw_source_count(const bw_source *source, int64_t *n_params, int64_t *n_bytes, bw_dtype *commonest)
+{
+    int64_t by_type[BW_DTYPE_COUNT] = {0};
+    *n_params = *n_bytes = 0;
+    size_t n = source->gguf ? bw_gguf_n_tensors(source->gguf) : bw_safetensors_count(source->st);
+    for (size_t i = 0; i < n; i++) {
+        bw_dtype dtype;
+        int64_t elements, bytes;
+        if (source->gguf) {
+            const bw_gguf_tensor *t = bw_gguf_tensor_at(source->gguf, i);
+            dtype = t->dtype;
+            elements = bw_shape_elements(t->dims, t->n_dims);
+            bytes = (int64_t)t->n_bytes;
+        } else {
+            const bw_safetensor *t = bw_safetensors_at(source->st, i);
+            dtype = t->dtype;
+            elements = bw_shape_elements(t->dims, t->n_dims);
+            bytes = (int64_t)t->n_bytes;
+        }
+        *n_params += elements;
+        *n_bytes += bytes;
+        by_type[dtype] += elements;
+    }
+    *commonest = BW_F32;
+    for (int t = 0; t < BW_DTYPE_COUNT; t++)
+        if (by_type[t] > by_type[*commonest])
+            *commonest = (bw_dtype)t;
+}

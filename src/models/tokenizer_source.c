@@ -1,0 +1,84 @@
+#include "tokenizer_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bw_log.h"
+#include "bw_mem.h"
+
+enum { MAX_TOKENIZER_BYTES = 256 << 20, MAX_SMALL_BYTES = 16 << 20 };
+
+static bw_status load_gguf(const bw_source *source, bw_tokenizer **tokenizer, bw_err *err)
+{
+    bw_gguf_string model;
+    bool found = false;
+    BW_TRY(bw_gguf_get_string(source->gguf, "tokenizer.ggml.model", &model, &found, err));
+    if (!found || (model.n_bytes == 8 && memcmp(model.data, "no_vocab", 8) == 0))
+        return BW_OK;
+    return bw_tokenizer_from_gguf(source->gguf, tokenizer, err);
+}
+
+/* Read DIRECTORY/name; *text stays NULL when there is no such file. */
+static bw_status read_beside(const bw_source *source, const char *name, size_t max_bytes, char **text, size_t *n_bytes,
+                             bw_err *err)
+{
+    bw_str path = {0};
+    bw_str_add_format(&path, "%s/%s", source->directory, name);
+    bw_status status = path.failed ? bw_fail_memory(err, 64, "a path") : BW_OK;
+    if (status == BW_OK && bw_file_exists(path.data))
+        status = bw_file_read(path.data, max_bytes, text, n_bytes, err);
+    bw_str_deinit(&path);
+    return status;
+}
+
+/* Put the text of chat_template.jinja into the tokenizer's configuration. */
+static bw_status merge_template(char **config, size_t *config_bytes, const char *template_text, size_t template_bytes,
+                                bw_err *err)
+{
+    json_t *json = *config ? json_loadb(*config, *config_bytes, 0, NULL) : json_object();
+    json_t *text = json_stringn(template_text, template_bytes);
+    if (!json_is_object(json) || !text || json_object_set_new(json, "chat_template", text) != 0) {
+        json_decref(json);
+        return bw_fail(err, BW_E_FORMAT, "tokenizer_config.json is no JSON object, or chat_template.jinja is not UTF-8");
+    }
+    char *dumped = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    char *copy = dumped ? bw_strdup(dumped) : NULL;
+    free(dumped);
+    if (!copy)
+        return bw_fail_memory(err, template_bytes, "a chat template");
+    bw_free(*config);
+    *config = copy;
+    *config_bytes = strlen(copy);
+    return BW_OK;
+}
+
+static bw_status load_json(const bw_source *source, bw_tokenizer **tokenizer, bw_err *err)
+{
+    char *json = NULL, *config = NULL, *generation = NULL, *template_text = NULL;
+    size_t n_json = 0, n_config = 0, n_generation = 0, n_template = 0;
+    bw_status status = read_beside(source, "tokenizer.json", MAX_TOKENIZER_BYTES, &json, &n_json, err);
+    if (status == BW_OK && json) {
+        status = read_beside(source, "tokenizer_config.json", MAX_SMALL_BYTES, &config, &n_config, err);
+        if (status == BW_OK)
+            status = read_beside(source, "generation_config.json", MAX_SMALL_BYTES, &generation, &n_generation, err);
+        if (status == BW_OK)
+            status = read_beside(source, "chat_template.jinja", MAX_SMALL_BYTES, &template_text, &n_template, err);
+        if (status == BW_OK && template_text)
+            status = merge_template(&config, &n_config, template_text, n_template, err);
+        if (status == BW_OK)
+            status = bw_tokenizer_from_json(json, n_json, config, n_config, generation, n_generation, source->directory,
+                                            tokenizer, err);
+    }
+    bw_free(json);
+    bw_free(config);
+    bw_free(generation);
+    bw_free(template_text);
+    return status;
+}
+
+bw_status bw_source_load_tokenizer(const bw_source *source, bw_tokenizer **tokenizer, bw_err *err)
+{
+    *tokenizer = NULL;
+    return source->gguf ? load_gguf(source, tokenizer, err) : load_json(source, tokenizer, err);
+}
