@@ -44,7 +44,10 @@ static bw_status merge_template(char **config, size_t *config_bytes, const char 
     char *dumped = json_dumps(json, JSON_COMPACT);
     json_decref(json);
     char *copy = dumped ? bw_strdup(dumped) : NULL;
-    free(dumped);
+    json_malloc_t json_malloc;
+    json_free_t json_free;
+    json_get_alloc_funcs(&json_malloc, &json_free);
+    json_free(dumped);
     if (!copy)
         return bw_fail_memory(err, template_bytes, "a chat template");
     bw_free(*config);
