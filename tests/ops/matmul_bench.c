@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bw_clock.h"
-#include "bw_matmul.h"
+#include "matmul/bw_matmul.h"
 #include "bw_mem.h"
 
 typedef struct shape {
@@ -15,7 +15,7 @@ typedef struct shape {
     int64_t n, k;
 } shape;
 
-static const shape shapes[] = {{"135M attn", 576, 576}, {"135M up", 1536, 576}, {"135M down", 576, 1536},
+static const shape shapes[] = {{"135M attn", 576, 576},  {"135M up", 1536, 576},  {"135M down", 576, 1536},
                                {"135M out", 49152, 576}, {"1B attn", 2048, 2048}, {"1B up", 8192, 2048},
                                {"1B down", 2048, 8192}};
 
@@ -41,7 +41,8 @@ static void bench_shape(bw_device *device, bw_dtype dtype, const shape *s)
 {
     enum { MAX_WEIGHTS = 64 };
     uint32_t layout = bw_matmul_choose_layout(device->cpu, dtype, s->n, s->k);
-    int64_t bytes = bw_matmul_layout_bytes(layout, dtype, s->n, s->k), plain = bw_matmul_layout_bytes(0, dtype, s->n, s->k);
+    int64_t bytes = bw_matmul_layout_bytes(layout, dtype, s->n, s->k),
+            plain = bw_matmul_layout_bytes(0, dtype, s->n, s->k);
     int n_weights = (int)(100000000 / bytes) + 1;
     n_weights = n_weights > MAX_WEIGHTS ? MAX_WEIGHTS : n_weights;
     uint8_t *src = bw_alloc((size_t)plain), *data = bw_alloc_aligned((size_t)(bytes * n_weights));
@@ -123,8 +124,8 @@ int main(int argc, char **argv)
     printf("%s\n", device->description);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++)
-            if ((argc <= 2 || strstr(bw_dtype_name(types[i]), argv[2])) && (argc <= 3 || strstr(shapes[j].name, argv[3])) &&
-                shapes[j].k % bw_dtype_block_elements(types[i]) == 0)
+            if ((argc <= 2 || strstr(bw_dtype_name(types[i]), argv[2])) &&
+                (argc <= 3 || strstr(shapes[j].name, argv[3])) && shapes[j].k % bw_dtype_block_elements(types[i]) == 0)
                 bench_shape(device, types[i], &shapes[j]);
     bw_device_close(device);
     return 0;

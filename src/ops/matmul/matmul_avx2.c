@@ -179,16 +179,19 @@ static void matmul_f32(const bw_op_call *call, bw_member *member)
     const bw_tensor *x = call->in[0], *w = call->in[1], *bias = call->n_in > 2 ? call->in[2] : NULL;
     const bw_tensor *y = call->out[0];
     int64_t n_groups = (w->dims[0] + BW_GROUP - 1) / BW_GROUP, k = w->dims[1], n_tokens = x->dims[0], begin, end;
-    while (bw_team_take(call->next, n_groups, 1, &begin, &end))
-        for (int64_t t = 0; t < n_tokens; t += 4) {
-            int m = n_tokens - t < 4 ? (int)(n_tokens - t) : 4;
-            const float *rows[4];
-            float tile[4 * BW_GROUP];
-            for (int i = 0; i < m; i++)
-                rows[i] = (const float *)x->data + (t + i) * x->strides[0];
-            f32_group((const float *)w->data + begin * BW_GROUP * k, k, rows, m, tile);
-            store_tile(y, bias, t, m, begin * BW_GROUP, tile);
-        }
+    int64_t chunk = n_groups / ((int64_t)member->size * 8);
+    chunk = chunk < 1 ? 1 : chunk > 16 ? 16 : chunk;
+    while (bw_team_take(call->next, n_groups, chunk, &begin, &end))
+        for (int64_t g = begin; g < end; g++)
+            for (int64_t t = 0; t < n_tokens; t += 4) {
+                int m = n_tokens - t < 4 ? (int)(n_tokens - t) : 4;
+                const float *rows[4];
+                float tile[4 * BW_GROUP];
+                for (int i = 0; i < m; i++)
+                    rows[i] = (const float *)x->data + (t + i) * x->strides[0];
+                f32_group((const float *)w->data + g * BW_GROUP * k, k, rows, m, tile);
+                store_tile(y, bias, t, m, g * BW_GROUP, tile);
+            }
 }
 
 bool bw_op_matmul_avx2_supports(const bw_op_call *call, const bw_cpu_features *cpu)

@@ -1,9 +1,7 @@
-/* Private to matmul_avx2.c: what a block of each packed type (matmul_layout.h) is in AVX2 registers. For every type NAME:
- *   NAME_state: one half (8 of the 16 rows) of a block's scales, decoded.
- *   NAME_begin(block, half, state), once per block.
- *   NAME_load(block, sub, half, q): 32 quants of 8 rows; q[i] holds elements 4i..4i+3 of each row.
- *   NAME_step(acc, q, x, b, state, sub): acc[row] + products with activation block b.
- * Compile only with AVX2 flags.
+/* Private to matmul_avx2.c: what a block of each packed type (matmul_layout.h) is in AVX2 registers. For every type
+ * NAME: NAME_state: one half (8 of the 16 rows) of a block's scales, decoded. NAME_begin(block, half, state), once per
+ * block. NAME_load(block, sub, half, q): 32 quants of 8 rows; q[i] holds elements 4i..4i+3 of each row. NAME_step(acc,
+ * q, x, b, state, sub): acc[row] + products with activation block b. Compile only with AVX2 flags.
  */
 #ifndef BW_MATMUL_AVX2_H
 #define BW_MATMUL_AVX2_H
