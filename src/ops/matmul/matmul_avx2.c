@@ -83,16 +83,22 @@ void bw_op_quantise_act_avx2(const bw_op_call *call, bw_member *member)
 
 #define NAME q4_0
 #define SUBS 1
+#define RUN RUN_U4
+#define STEP(j) (j / 2 + j % 2 * 4)
 #define BLOCK_BYTES (16 * 18)
 #include "matmul_avx2.inc"
 
 #define NAME q4_1
 #define SUBS 1
+#define RUN RUN_U4
+#define STEP(j) (j / 2 + j % 2 * 4)
 #define BLOCK_BYTES (16 * 20)
 #include "matmul_avx2.inc"
 
 #define NAME q8_0
 #define SUBS 1
+#define RUN RUN_S8
+#define STEP(j) j
 #define BLOCK_BYTES (16 * 34)
 #include "matmul_avx2.inc"
 
