@@ -35,6 +35,20 @@ static void remove_running(bw_engine *e, bw_session *s)
     memmove(e->running + i, e->running + i + 1, (size_t)(e->n_running - i) * sizeof *e->running);
 }
 
+/* With the lock held: what readers of the statistics see. */
+static void publish_locked(bw_engine *e)
+{
+    e->stats.n_running = e->n_running;
+    e->stats.kv_pages_used = e->kv.n_pages - bw_kv_available(&e->kv);
+}
+
+static void publish(bw_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    publish_locked(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* Count the end, tell the owner, drop the engine's reference. The session is in no list any more. */
 static void end_session(bw_engine *e, bw_session *s, bw_finish finish, const bw_err *err, bool closed)
 {
@@ -45,8 +59,7 @@ static void end_session(bw_engine *e, bw_session *s, bw_finish finish, const bw_
         e->stats.n_cancelled++;
     else
         e->stats.n_completed++;
-    e->stats.n_running = e->n_running;
-    e->stats.kv_pages_used = e->kv.n_pages - bw_kv_available(&e->kv);
+    publish_locked(e);
     pthread_mutex_unlock(&e->lock);
     bw_session_end(s, finish, err, closed);
     bw_session_unref(s);
@@ -97,7 +110,7 @@ static void preempt(bw_engine *e, bw_session *s)
     if (!s->next)
         e->last = s;
     e->stats.n_waiting++;
-    e->stats.n_running = e->n_running;
+    publish_locked(e);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -186,7 +199,7 @@ static void admit(bw_engine *e, bw_session *s)
     }
     pthread_mutex_lock(&e->lock);
     e->stats.n_cached_tokens += s->n_cached;
-    e->stats.n_running = e->n_running;
+    publish_locked(e);
     pthread_mutex_unlock(&e->lock);
     /* without log probabilities the prompt's tokens need not wait for logits; the first one never does */
     while (s->echo && status == BW_OK && s->n_echoed < (s->n_logprobs < 0 ? s->n_prompt : 1))
@@ -284,6 +297,7 @@ static void find_pages(bw_engine *e)
                 preempt(e, e->running[e->n_running - 1]);
         }
     }
+    publish(e);
 }
 
 static void build_batch(bw_engine *e, bw_lm_batch *batch)
@@ -409,7 +423,6 @@ static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
     e->stats.n_steps++;
     e->stats.step_seconds += (double)(bw_clock_now_ns() - began_ns) / 1e9;
     e->stats.n_prompt_tokens += n_prompt;
-    e->stats.kv_pages_used = e->kv.n_pages - bw_kv_available(&e->kv);
     pthread_mutex_unlock(&e->lock);
 }
 
