@@ -94,8 +94,7 @@ static void test_garbage(void **state)
         "GET / HTTP/9.9\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: "
-        "chunked\r\n\r\nzz\r\n",
+        "POST /v1/jobs HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "GET /%00%ff%fe/../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         "GET /v1/jobs/%0d%0aX-Evil:1/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: x\r\n: empty\r\nno colon\r\nConnection: close\r\n\r\n",
