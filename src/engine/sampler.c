@@ -247,7 +247,8 @@ static int32_t filter(bw_sampler *s, bw_sample_scratch *scratch, const float *ro
         *total = bw_row_weigh(row, s->n_vocab, largest, o->temperature, scratch->weights, scratch->blocks);
         /* What is lighter than this cannot be in the top-p set even if every token were: exact, and it leaves few. */
         float least = o->top_p < 1 ? (float)((1 - (double)o->top_p) * *total / s->n_vocab * 0.999) : 0;
-        n = bw_row_gather(row, scratch->weights, s->n_vocab, least, list);
+        least = o->min_p > least ? o->min_p : least; /* min-p would drop these in the end */
+        n = bw_row_gather(row, scratch->weights, scratch->blocks, s->n_vocab, least, list);
     }
     if (o->top_p < 1)
         n = bw_candidates_top_p(list, n, (double)o->top_p * *total, scratch->work);

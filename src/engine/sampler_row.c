@@ -93,12 +93,18 @@ double bw_row_weigh(const float *row, int32_t n, float largest, float temperatur
     return total;
 }
 
-int32_t bw_row_gather(const float *row, const float *weights, int32_t n, float least, bw_candidate *out)
+int32_t bw_row_gather(const float *row, const float *weights, const double *blocks, int32_t n, float least,
+                      bw_candidate *out)
 {
     int32_t m = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (weights[i] >= least && weights[i] > 0)
-            out[m++] = (bw_candidate){.logit = row[i], .weight = weights[i], .token = i};
+    for (int32_t b = 0; b < n; b += BW_ROW_BLOCK) {
+        int32_t end = n - b < BW_ROW_BLOCK ? n : b + BW_ROW_BLOCK;
+        if (blocks[b / BW_ROW_BLOCK] < (double)least)
+            continue;
+        for (int32_t i = b; i < end; i++) {
+            if (weights[i] >= least && weights[i] > 0)
+                out[m++] = (bw_candidate){.logit = row[i], .weight = weights[i], .token = i};
+        }
     }
     return m;
 }

@@ -19,7 +19,8 @@ int32_t bw_row_argmax(const float *row, int32_t n, bool *finite);
  * Relative error of a weight below 1e-6; below exp(-87) it is 0. */
 double bw_row_weigh(const float *row, int32_t n, float largest, float temperature, float *weights, double *blocks);
 /* Those with weight >= least (and > 0), in ascending order of tokens; returns how many. */
-int32_t bw_row_gather(const float *row, const float *weights, int32_t n, float least, bw_candidate *out);
+int32_t bw_row_gather(const float *row, const float *weights, const double *blocks, int32_t n, float least,
+                      bw_candidate *out);
 /* The k first candidates (k < n), in ascending order of tokens; work [n]. Returns k. */
 int32_t bw_row_top_k(const float *row, int32_t n, int32_t k, bw_candidate *out, bw_candidate *work);
 /* The token at which the running sum of weights exceeds `at`. */
