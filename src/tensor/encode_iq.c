@@ -4,36 +4,48 @@
 
 #include "encode.h"
 
-/* The number of the nearest value of bw_iq4_values, which ascend. */
-static int nearest_iq4(float f)
-{
-    static const float borders[15] = {-115.5f, -93.5f, -74,   -57,   -42, -28.5f, -16, -4.5f,
+static const float iq4_borders[15] = {-115.5f, -93.5f, -74,   -57,   -42, -28.5f, -16, -4.5f,
                                       7,       19,     31.5f, 45.5f, 61,  79,     101};
-    int index = 0;
+
+/* The nearest of bw_iq4_values, which ascend, to each of four. */
+static bw_f4 iq4_nearest(bw_f4 v)
+{
+    bw_f4 value = bw_f4_all((float)bw_iq4_values[0]);
     for (int k = 0; k < 15; k++)
-        index += f > borders[k];
-    return index;
+        value = bw_f4_pick(v > iq4_borders[k], bw_f4_all((float)bw_iq4_values[k + 1]), value);
+    return value;
+}
+
+static uint8_t iq4_number(float v)
+{
+    int number = 0;
+    for (int k = 0; k < 15; k++)
+        number += v > iq4_borders[k];
+    return (uint8_t)number;
 }
 
 static float iq4_levels(const float *x, const float *w, float scale, uint8_t *q)
 {
-    float inverse = bw_inverse(scale), error = 0;
-    for (int i = 0; i < 32; i++) {
-        q[i] = (uint8_t)nearest_iq4(x[i] * inverse);
-        float off = scale * (float)bw_iq4_values[q[i]] - x[i];
-        error += w[i] * off * off;
+    float inverse = bw_inverse(scale);
+    bw_f4 error = bw_f4_all(0);
+    for (int i = 0; i < 32; i += 4) {
+        bw_f4 v = bw_f4_load(x + i), off = scale * iq4_nearest(v * inverse) - v;
+        error += bw_f4_load(w + i) * off * off;
     }
-    return error;
+    for (int i = 0; i < 32; i++)
+        q[i] = iq4_number(x[i] * inverse);
+    return bw_f4_sum(error);
 }
 
 static void iq4_try(const float *x, const float *w, float inverse, float *best, float *scale)
 {
-    float sxl = 0, sll = 0;
-    for (int i = 0; i < 32; i++) {
-        float l = (float)bw_iq4_values[nearest_iq4(x[i] * inverse)];
-        sxl += w[i] * x[i] * l;
-        sll += w[i] * l * l;
+    bw_f4 xl_sum = bw_f4_all(0), ll_sum = xl_sum;
+    for (int i = 0; i < 32; i += 4) {
+        bw_f4 v = bw_f4_load(x + i), l = iq4_nearest(v * inverse), wl = bw_f4_load(w + i) * l;
+        xl_sum += wl * v;
+        ll_sum += wl * l;
     }
+    float sxl = bw_f4_sum(xl_sum), sll = bw_f4_sum(ll_sum);
     if (sll > 0 && sxl * sxl > *best * sll) {
         *best = sxl * sxl / sll;
         *scale = sxl / sll;

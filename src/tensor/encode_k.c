@@ -21,13 +21,17 @@ typedef struct affine_block {
 /* Levels for y = scale * q - min; returns the weighted squared error. */
 static float affine_levels(int n, int top, const float *x, const float *w, float scale, float min, uint8_t *q)
 {
-    float inverse = bw_inverse(scale), error = 0, highest = (float)top;
-    for (int i = 0; i < n; i++) {
-        float level = bw_round_near(bw_clamp((x[i] + min) * inverse, 0, highest)), off = scale * level - min - x[i];
-        q[i] = (uint8_t)level;
-        error += w[i] * off * off;
+    float inverse = bw_inverse(scale), levels[32];
+    bw_f4 error = bw_f4_all(0);
+    for (int i = 0; i < n; i += 4) {
+        bw_f4 v = bw_f4_load(x + i), level = bw_f4_level((v + min) * inverse, 0, (float)top);
+        bw_f4 off = scale * level - min - v;
+        bw_f4_store(levels + i, level);
+        error += bw_f4_load(w + i) * off * off;
     }
-    return error;
+    for (int i = 0; i < n; i++)
+        q[i] = (uint8_t)(int)levels[i];
+    return bw_f4_sum(error);
 }
 
 typedef struct affine_fit {
@@ -37,17 +41,20 @@ typedef struct affine_fit {
 /* Round with y = q / inverse + low, then the best scale and minimum for those levels. */
 static affine_fit affine_try(int n, int top, const float *x, const float *w, float inverse, float low)
 {
-    float levels[32], highest = (float)top;
-    float sw = 0, sl = 0, sll = 0, sx = 0, sxl = 0;
-    for (int i = 0; i < n; i++) {
-        float l = bw_round_near(bw_clamp((x[i] - low) * inverse, 0, highest));
-        levels[i] = l;
-        sw += w[i];
-        sl += w[i] * l;
-        sll += w[i] * l * l;
-        sx += w[i] * x[i];
-        sxl += w[i] * x[i] * l;
+    float levels[32];
+    bw_f4 w_sum = bw_f4_all(0), l_sum = w_sum, ll_sum = w_sum, x_sum = w_sum, xl_sum = w_sum, error = w_sum;
+    for (int i = 0; i < n; i += 4) {
+        bw_f4 v = bw_f4_load(x + i), weight = bw_f4_load(w + i);
+        bw_f4 l = bw_f4_level((v - low) * inverse, 0, (float)top), wl = weight * l;
+        bw_f4_store(levels + i, l);
+        w_sum += weight;
+        l_sum += wl;
+        ll_sum += wl * l;
+        x_sum += weight * v;
+        xl_sum += wl * v;
     }
+    float sw = bw_f4_sum(w_sum), sl = bw_f4_sum(l_sum), sll = bw_f4_sum(ll_sum), sx = bw_f4_sum(x_sum),
+          sxl = bw_f4_sum(xl_sum);
     float determinant = sw * sll - sl * sl, scale, offset;
     if (determinant > 0) {
         scale = (sw * sxl - sl * sx) / determinant;
@@ -61,10 +68,11 @@ static affine_fit affine_try(int n, int top, const float *x, const float *w, flo
         scale = sll > 0 ? sxl / sll : 0;
     }
     affine_fit fit = {scale > 0 ? scale : 0, -offset, 0};
-    for (int i = 0; i < n; i++) {
-        float off = fit.scale * levels[i] + offset - x[i];
-        fit.error += w[i] * off * off;
+    for (int i = 0; i < n; i += 4) {
+        bw_f4 off = fit.scale * bw_f4_load(levels + i) + offset - bw_f4_load(x + i);
+        error += bw_f4_load(w + i) * off * off;
     }
+    fit.error = bw_f4_sum(error);
     return fit;
 }
 
@@ -250,25 +258,30 @@ typedef struct symmetric_block {
 
 static float symmetric_levels(int half, const float *x, const float *w, float scale, int8_t *q)
 {
-    float inverse = bw_inverse(scale), error = 0;
-    for (int i = 0; i < 16; i++) {
-        float level = bw_round_near(bw_clamp(x[i] * inverse, (float)-half, (float)(half - 1)));
-        float off = scale * level - x[i];
-        q[i] = (int8_t)level;
-        error += w[i] * off * off;
+    float inverse = bw_inverse(scale), levels[16];
+    bw_f4 error = bw_f4_all(0);
+    for (int i = 0; i < 16; i += 4) {
+        bw_f4 v = bw_f4_load(x + i), level = bw_f4_level(v * inverse, (float)-half, (float)(half - 1));
+        bw_f4 off = scale * level - v;
+        bw_f4_store(levels + i, level);
+        error += bw_f4_load(w + i) * off * off;
     }
-    return error;
+    for (int i = 0; i < 16; i++)
+        q[i] = (int8_t)levels[i];
+    return bw_f4_sum(error);
 }
 
 /* The scale that explains most of the group when values are rounded with step 1 / inverse. */
 static void symmetric_try(int half, const float *x, const float *w, float inverse, float *best, float *scale)
 {
-    float sxl = 0, sll = 0;
-    for (int i = 0; i < 16; i++) {
-        float l = bw_round_near(bw_clamp(x[i] * inverse, (float)-half, (float)(half - 1)));
-        sxl += w[i] * x[i] * l;
-        sll += w[i] * l * l;
+    bw_f4 xl_sum = bw_f4_all(0), ll_sum = xl_sum;
+    for (int i = 0; i < 16; i += 4) {
+        bw_f4 v = bw_f4_load(x + i), l = bw_f4_level(v * inverse, (float)-half, (float)(half - 1));
+        bw_f4 wl = bw_f4_load(w + i) * l;
+        xl_sum += wl * v;
+        ll_sum += wl * l;
     }
+    float sxl = bw_f4_sum(xl_sum), sll = bw_f4_sum(ll_sum);
     if (sll > 0 && sxl * sxl > *best * sll) {
         *best = sxl * sxl / sll;
         *scale = sxl / sll;

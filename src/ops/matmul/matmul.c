@@ -82,8 +82,7 @@ bw_status bw_op_matmul_check(const bw_op_call *call, bw_err *err)
     if (!weight_is_valid(w))
         return bw_op_fail(call, err, "w must be [N, K] with contiguous rows of whole blocks, or packed");
     if (params->k != w->dims[1])
-        return bw_op_fail(call, err, "K is %lld in params but %lld in w", (long long)params->k,
-                          (long long)w->dims[1]);
+        return bw_op_fail(call, err, "K is %lld in params but %lld in w", (long long)params->k, (long long)w->dims[1]);
     if (x->layout == BW_ACT_F32) {
         if (x->dtype != BW_F32 || x->n_dims != 2 || x->dims[1] != params->k || (x->dims[1] > 1 && x->strides[1] != 1))
             return bw_op_fail(call, err, "x must be f32 [T, %lld] with contiguous rows", (long long)params->k);

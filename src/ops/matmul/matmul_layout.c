@@ -1,4 +1,5 @@
-/* Packed weights and activation formats: sizes, packing, decoding. Owns the one table of fields; refuses to multiply. */
+/* Packed weights and activation formats: sizes, packing, decoding. Owns the one table of fields; refuses to multiply.
+ */
 #include "matmul_layout.h"
 
 #include <math.h>
@@ -166,9 +167,7 @@ void bw_matmul_decode_row(const bw_tensor *w, int64_t row, float *dst)
     int64_t k = w->dims[1];
     size_t row_bytes = (size_t)bw_dtype_bytes(w->dtype, k);
     if (w->layout == BW_LAYOUT_PLAIN) {
-        size_t stride = w->n_dims == 2 && w->dims[0] > 1
-                            ? (size_t)bw_dtype_bytes(w->dtype, w->strides[0])
-                            : row_bytes;
+        size_t stride = w->n_dims == 2 && w->dims[0] > 1 ? (size_t)bw_dtype_bytes(w->dtype, w->strides[0]) : row_bytes;
         bw_decode_row(w->dtype, (const char *)w->data + (size_t)row * stride, dst, k, NULL);
         return;
     }

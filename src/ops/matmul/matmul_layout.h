@@ -20,10 +20,10 @@ enum { BW_GROUP = 16 }; /* rows of a group */
 
 enum { BW_MAX_FIELDS = 4 };
 typedef struct bw_layout_field {
-    int offset;    /* in the plain block */
-    int unit;      /* bytes: 1, 2 or 4; 0 ends the list */
-    int count;     /* 0 = as many as a row has (types without blocks) */
-    bool bits;     /* transpose the 32 bits of the unit */
+    int offset; /* in the plain block */
+    int unit;   /* bytes: 1, 2 or 4; 0 ends the list */
+    int count;  /* 0 = as many as a row has (types without blocks) */
+    bool bits;  /* transpose the 32 bits of the unit */
 } bw_layout_field;
 
 /* The fields of a type's block in the order of the packed block; NULL when the type has no packed layout. */

@@ -1,1 +1,5 @@
-# bw_op_sources(rope/... .c)
+bw_op_sources(rope/rope_kv_ref.c rope/rope_kv_plain.c)
+if(BW_X86)
+  bw_op_sources(rope/rope_kv_avx2.c rope/rope_kv_avx512.c)
+endif()
+bw_cases_sources(rope/rope_kv_cases.c)

@@ -1,0 +1,436 @@
+/* llm-worker-rbee: rbee's LLM worker. Owns the command line of section 1 of the worker contract, the choice of a
+ * backend, signals and exit codes; everything else is the server's and the engine's.
+ *
+ * argv is never written to: rbee's hive reads the model back from /proc/PID/cmdline. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bw_clock.h"
+#include "bw_log.h"
+#include "bw_mem.h"
+#include "bw_model_path.h"
+#include "bw_server.h"
+#include "bw_str.h"
+
+#ifndef BW_BUILD_TYPE
+#define BW_BUILD_TYPE "release"
+#endif
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, ENGINE_STOP_MS = 600 };
+
+typedef struct worker_args {
+    const char *name; /* the program's, without its folder */
+    const char *worker_id, *model, *model_ref, *port, *hive_url, *queen_url, *callback_url;
+    const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
+    const char *threads, *ctx, *parallel;
+    bool local_mode, help, version;
+    uint16_t port_number;
+    int32_t n_threads, n_ctx, n_parallel;
+} worker_args;
+
+/* ---- command line ---- */
+
+static const char usage_text[] =
+    "Usage: %s --worker-id ID --model MODEL --port PORT [options]\n"
+    "\n"
+    "  --worker-id ID         the worker's name, as the hive knows it\n"
+    "  --model MODEL          a .gguf or .safetensors file, a directory, or an id such as org/repo:file.gguf\n"
+    "  --port PORT            port to listen on (0 = any free one)\n"
+    "  --model-ref REF        the model's name in heartbeats [default: MODEL]\n"
+    "  --hive-url URL         where heartbeats go (also --queen-url, --callback-url) [default: nowhere]\n"
+    "  --backend NAME         cpu, rocm or cuda [default: from the program's name]\n"
+    "  --rocm-device N        AMD GPU (--cuda-device N: NVIDIA; --metal-device N: refused; --device N: of the "
+    "backend)\n"
+    "  --local-mode           listen on 127.0.0.1 only, without a token\n"
+    "  --threads N            CPU threads [default: all]\n"
+    "  --ctx N                tokens of context per request [default: the model's, at most 4096]\n"
+    "  --parallel N           requests computed together [default: 4]\n"
+    "  --build-info           print release or debug\n"
+    "  --help, --version\n"
+    "\n"
+    "Environment: LLORCH_API_TOKEN (clients must send it as a bearer token), LLORCH_LOG_FORMAT=json\n";
+
+/* What is wrong, then the usage, on standard error. */
+static int fail_usage(const worker_args *args, const char *format, ...) BW_PRINTF(2, 3);
+static int fail_usage(const worker_args *args, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fputs("error: ", stderr);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputs("\n\n", stderr);
+    fprintf(stderr, usage_text, args->name);
+    return EXIT_USAGE;
+}
+
+typedef struct flag {
+    const char *name;
+    const char **value; /* takes a value */
+    bool *on;           /* is a switch */
+} flag;
+
+/* 0, or the exit code. */
+static int parse_one(const worker_args *args, const flag *flags, size_t n_flags, int argc, char **argv, int *i)
+{
+    const char *text = argv[*i], *equals = strchr(text, '=');
+    size_t n = equals ? (size_t)(equals - text) : strlen(text);
+    if (strncmp(text, "--", 2) != 0)
+        return fail_usage(args, "unexpected argument '%s' found", text);
+    for (size_t f = 0; f < n_flags; f++) {
+        if (strlen(flags[f].name) != n || strncmp(flags[f].name, text, n) != 0)
+            continue;
+        if (flags[f].on) {
+            if (equals)
+                return fail_usage(args, "unexpected value for '%s'", flags[f].name);
+            *flags[f].on = true;
+            return 0;
+        }
+        if (*flags[f].value)
+            return fail_usage(args, "the argument '%s' cannot be used multiple times", flags[f].name);
+        if (!equals && *i + 1 >= argc)
+            return fail_usage(args, "a value is required for '%s' but none was supplied", flags[f].name);
+        *flags[f].value = equals ? equals + 1 : argv[++*i];
+        return 0;
+    }
+    return fail_usage(args, "unexpected argument '%.*s' found", (int)n, text);
+}
+
+/* A device's number from "1", "cuda:1" or "GPU-1". */
+static bool parse_device(const char *text, uint64_t *out)
+{
+    const char *digits = text;
+    if (!(*text >= '0' && *text <= '9')) {
+        digits = text + strcspn(text, ":-");
+        if (*digits)
+            digits++;
+    }
+    return bw_parse_u64(digits, out) && *out <= UINT32_MAX;
+}
+
+static bool parse_count(const char *text, int32_t *out)
+{
+    uint64_t value = 0;
+    if (text && (!bw_parse_u64(text, &value) || value > INT32_MAX))
+        return false;
+    *out = (int32_t)value;
+    return true;
+}
+
+static int check_args(worker_args *a)
+{
+    uint64_t number;
+    if (!a->worker_id || !a->model || !a->port)
+        return fail_usage(a, "the following required arguments were not provided:%s%s%s",
+                          a->worker_id ? "" : " --worker-id", a->model ? "" : " --model", a->port ? "" : " --port");
+    if (!bw_parse_u64(a->port, &number) || number > UINT16_MAX)
+        return fail_usage(a, "invalid value '%s' for '--port': a number from 0 to 65535 is expected", a->port);
+    a->port_number = (uint16_t)number;
+    const char *const devices[] = {a->rocm_device, a->cuda_device, a->metal_device, a->device};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (devices[i] && !parse_device(devices[i], &number))
+            return fail_usage(a, "invalid device number '%s'", devices[i]);
+    if (!parse_count(a->threads, &a->n_threads) || !parse_count(a->ctx, &a->n_ctx) ||
+        !parse_count(a->parallel, &a->n_parallel))
+        return fail_usage(a, "'--threads', '--ctx' and '--parallel' take whole numbers");
+    return 0;
+}
+
+static int parse_args(int argc, char **argv, worker_args *a)
+{
+    const flag flags[] = {
+        {"--worker-id", &a->worker_id, NULL},
+        {"--model", &a->model, NULL},
+        {"--model-ref", &a->model_ref, NULL},
+        {"--port", &a->port, NULL},
+        {"--hive-url", &a->hive_url, NULL},
+        {"--queen-url", &a->queen_url, NULL},
+        {"--callback-url", &a->callback_url, NULL},
+        {"--rocm-device", &a->rocm_device, NULL},
+        {"--cuda-device", &a->cuda_device, NULL},
+        {"--metal-device", &a->metal_device, NULL},
+        {"--device", &a->device, NULL},
+        {"--backend", &a->backend, NULL},
+        {"--threads", &a->threads, NULL},
+        {"--ctx", &a->ctx, NULL},
+        {"--parallel", &a->parallel, NULL},
+        {"--local-mode", NULL, &a->local_mode},
+        {"--help", NULL, &a->help},
+        {"--version", NULL, &a->version},
+    };
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-h") == 0)
+            a->help = true;
+        else if (strcmp(argv[i], "-V") == 0)
+            a->version = true;
+        else {
+            int code = parse_one(a, flags, sizeof flags / sizeof *flags, argc, argv, &i);
+            if (code)
+                return code;
+        }
+    }
+    return a->help || a->version ? 0 : check_args(a);
+}
+
+/* ---- the backend ---- */
+
+/* What the name of the program says: 'c' the CPU, 'r' ROCm, 'n' CUDA, 0 nothing (a hive's copy under a free name). */
+static char backend_of_name(const char *name)
+{
+    if (bw_str_starts(name, "llm-worker-rbee")) {
+        if (bw_str_ends(name, "-rocm"))
+            return 'r';
+        if (bw_str_ends(name, "-cuda"))
+            return 'n';
+        return 'c';
+    }
+    return strstr(name, "-cpu") ? 'c' : 0;
+}
+
+static int fail_sentence(const char *format, ...) BW_PRINTF(1, 2);
+static int fail_sentence(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fputs("Error: ", stderr);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputs("\n", stderr);
+    return EXIT_FAILED;
+}
+
+static const char no_backend[] =
+    "this build has no %s backend yet; run llm-worker-rbee-cpu, or pass --backend cpu to compute on the processor";
+
+/* 0 when the CPU is to compute, else the exit code. *notice: NULL or what to tell users. */
+static int pick_backend(const worker_args *a, const char **notice)
+{
+    char name = backend_of_name(a->name);
+    if (a->metal_device)
+        return fail_sentence("beeswax has no Metal backend; run it on Linux with --backend cpu");
+    if (name != 'c' && a->rocm_device)
+        return fail_sentence(no_backend, "ROCm");
+    if (name != 'c' && a->cuda_device)
+        return fail_sentence(no_backend, "CUDA");
+    if (a->backend) {
+        if (strcmp(a->backend, "cpu") == 0)
+            return 0;
+        bool rocm = strcmp(a->backend, "rocm") == 0, cuda = strcmp(a->backend, "cuda") == 0;
+        if (rocm || cuda)
+            return fail_sentence(no_backend, rocm ? "ROCm" : "CUDA");
+        return fail_sentence("unknown backend '%s'; this build knows cpu", a->backend);
+    }
+    if (name == 'r' || name == 'n')
+        return fail_sentence(no_backend, name == 'r' ? "ROCm" : "CUDA");
+    if (name == 0)
+        *notice = "no GPU backend in this build: computing on the CPU";
+    return 0;
+}
+
+/* ---- loading and serving ---- */
+
+typedef struct worker {
+    const worker_args *args;
+    char *path;
+    bw_server *server;
+    pthread_mutex_t lock;
+    bw_engine *engine; /* under lock */
+    bw_err err;
+    bool over, failed; /* under lock: loading has ended, and how */
+    bool stopping;     /* under lock: the server must not be touched any more */
+    pthread_t main_thread;
+} worker;
+
+static void tell_progress(void *arg, const bw_progress *progress)
+{
+    worker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    if (!w->stopping)
+        bw_server_set_load_progress(w->server, progress);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *load_main(void *arg)
+{
+    worker *w = arg;
+    bw_engine_options options;
+    bw_engine_options_init(&options);
+    options.model = w->path;
+    options.device = "cpu:0";
+    options.n_threads = w->args->n_threads;
+    options.n_ctx = w->args->n_ctx;
+    options.n_parallel = w->args->n_parallel;
+    options.progress = tell_progress;
+    options.progress_user = w;
+    bw_engine *engine = NULL;
+    int64_t start = bw_clock_now_ns();
+    bw_err err = {0};
+    bw_status status = bw_engine_new(&options, &engine, &err);
+    pthread_mutex_lock(&w->lock);
+    w->engine = engine;
+    w->err = err;
+    w->over = true;
+    w->failed = status != BW_OK;
+    if (!w->stopping && status == BW_OK) {
+        bw_log_info("model ready after %.2f s: %s", (double)(bw_clock_now_ns() - start) / 1e9, w->path);
+        bw_server_set_engine(w->server, engine);
+    } else if (!w->stopping) {
+        bw_server_set_load_error(w->server, err.text[0] ? err.text : bw_status_name(status));
+    }
+    pthread_mutex_unlock(&w->lock);
+    pthread_kill(w->main_thread, SIGUSR1); /* loading is over, one way or the other */
+    return NULL;
+}
+
+static void *free_engine(void *engine)
+{
+    bw_engine_free(engine);
+    return NULL;
+}
+
+/* A step under way may be long: give the engine a moment to end it, then leave the rest to the kernel. */
+static void stop_engine(bw_engine *engine)
+{
+    pthread_t thread;
+    if (!engine || pthread_create(&thread, NULL, free_engine, engine) != 0)
+        return;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ENGINE_STOP_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_timedjoin_np(thread, NULL, &until);
+}
+
+static bw_status start_server(worker *w, const char *notice, bw_err *err)
+{
+    const worker_args *a = w->args;
+    const char *token = getenv("LLORCH_API_TOKEN");
+    const bool open = !token || !*token;
+    bw_server_options options;
+    bw_server_options_init(&options);
+    options.host = a->local_mode ? "127.0.0.1" : "0.0.0.0";
+    options.port = a->port_number;
+    options.token = token;
+    options.model_id = a->model;
+    options.model_ref = a->model_ref ? a->model_ref : a->model;
+    options.worker_id = a->worker_id;
+    options.hive_url = a->hive_url ? a->hive_url : a->queen_url ? a->queen_url : a->callback_url;
+    options.implementation =
+        backend_of_name(a->name) && bw_str_starts(a->name, "llm-worker") ? a->name : "llm-worker-rbee";
+    options.device = "cpu:0";
+    options.notice = notice;
+    BW_TRY(bw_server_start(&options, &w->server, err));
+    bw_log_info("listening on http://%s:%u", options.host, bw_server_port(w->server));
+    if (notice)
+        bw_log_warn("%s", notice);
+    if (a->rocm_device || a->cuda_device || a->device)
+        bw_log_info("computing on the CPU: device flag %s is accepted and not used", a->rocm_device   ? a->rocm_device
+                                                                                     : a->cuda_device ? a->cuda_device
+                                                                                                      : a->device);
+    if (open && !a->local_mode)
+        bw_log_warn("NO TOKEN: anyone who reaches port %u of this machine may use this worker. Set LLORCH_API_TOKEN, "
+                    "or use --local-mode to listen on 127.0.0.1 only",
+                    bw_server_port(w->server));
+    return BW_OK;
+}
+
+/* Has loading ended? If it has and went wrong, *code is set. */
+static bool look_at_loading(worker *w, int *code)
+{
+    pthread_mutex_lock(&w->lock);
+    bool over = w->over;
+    if (over && w->failed)
+        *code = fail_sentence("cannot load the model: %s", w->err.text);
+    pthread_mutex_unlock(&w->lock);
+    return over;
+}
+
+/* Until a signal ends it or loading fails. */
+static int serve(worker *w, const sigset_t *signals)
+{
+    pthread_t loader;
+    int failed = pthread_create(&loader, NULL, load_main, w);
+    if (failed) {
+        bw_server_stop(w->server);
+        return fail_sentence("cannot start a thread: %s", strerror(failed));
+    }
+    int code = 0, signal_number = 0;
+    while (code == 0 && sigwait(signals, &signal_number) == 0 && signal_number == SIGUSR1)
+        look_at_loading(w, &code);
+    if (code == 0)
+        bw_log_info("stopping on %s", strsignal(signal_number));
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    bool over = w->over;
+    pthread_mutex_unlock(&w->lock);
+    if (!over)
+        bw_server_set_load_error(w->server, "the worker is shutting down");
+    bw_server_stop(w->server);
+    if (!over) { /* the loader cannot be interrupted: leave it to the kernel */
+        fflush(NULL);
+        _exit(code);
+    }
+    pthread_join(loader, NULL);
+    stop_engine(w->engine);
+    return code;
+}
+
+static void configure_log(const char *name)
+{
+    const char *format = getenv("LLORCH_LOG_FORMAT"), *level = getenv("RUST_LOG");
+    bool json = (format && strcmp(format, "json") == 0) || backend_of_name(name) == 'r';
+    bool debug = level && (strcmp(level, "debug") == 0 || strcmp(level, "trace") == 0);
+    bw_log_configure(debug ? BW_LOG_DEBUG : BW_LOG_INFO, json);
+}
+
+int main(int argc, char **argv)
+{
+    worker_args args = {0};
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    args.name = slash ? slash + 1 : argc > 0 ? argv[0] : "llm-worker-rbee";
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--build-info") == 0) {
+            puts(BW_BUILD_TYPE);
+            return 0;
+        }
+    }
+    int code = parse_args(argc, argv, &args);
+    if (code)
+        return code;
+    if (args.help || args.version) {
+        if (args.help)
+            printf(usage_text, args.name);
+        else
+            printf("%s %s\n", args.name, bw_version());
+        return 0;
+    }
+    configure_log(args.name);
+    const char *notice = NULL, *token = getenv("LLORCH_API_TOKEN");
+    if ((code = pick_backend(&args, &notice)) != 0)
+        return code;
+    if (args.local_mode && token && *token)
+        return fail_sentence("--local-mode and LLORCH_API_TOKEN exclude each other; drop one of them");
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it, sigwait takes them */
+    signal(SIGPIPE, SIG_IGN);
+    worker w = {.args = &args, .lock = PTHREAD_MUTEX_INITIALIZER, .main_thread = pthread_self()};
+    bw_err err = {0};
+    if (bw_model_path_find(args.model, &w.path, &err) != BW_OK || start_server(&w, notice, &err) != BW_OK) {
+        bw_free(w.path);
+        return fail_sentence("%s", err.text);
+    }
+    code = serve(&w, &signals);
+    bw_free(w.path);
+    return code;
+}

@@ -1,0 +1,174 @@
+/* From a model's name to a file or directory; see bw_model_path.h. */
+#include "bw_model_path.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bw_map.h"
+#include "bw_mem.h"
+#include "bw_str.h"
+
+/* In the order in which rbee's hive looks for one. */
+static const char *const preferred[] = {"Q4_K_M", "Q5_K_M", "Q4_0", "Q5_0", "Q8_0", "F16"};
+
+static void add_cache_dir(bw_str *out)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg)
+        bw_str_add(out, xdg);
+    else
+        bw_str_add_format(out, "%s/.cache", home && *home ? home : ".");
+}
+
+/* The directory's first entry, in order of names, that ends so; as an owned path, or NULL. */
+static char *first_with_suffix(const char *dir, const char *suffix)
+{
+    struct dirent **names = NULL;
+    char *found = NULL;
+    int n = scandir(dir, &names, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (!found && bw_str_ends(names[i]->d_name, suffix)) {
+            bw_str path = {0};
+            bw_str_add_format(&path, "%s/%s", dir, names[i]->d_name);
+            found = bw_str_take(&path, NULL);
+            bw_str_deinit(&path);
+        }
+        free(names[i]); /* scandir's, not ours */
+    }
+    free(names);
+    return found;
+}
+
+static bool holds_safetensors(const char *dir)
+{
+    char *file = first_with_suffix(dir, ".safetensors");
+    bw_free(file);
+    return file != NULL;
+}
+
+/* store/<id with / and : as ->/model.gguf, that directory with safetensors, or that very file. */
+static char *find_in_store(const char *store, const char *id)
+{
+    bw_str path = {0};
+    add_cache_dir(&path);
+    bw_str_add_format(&path, "/%s/models/", store);
+    for (const char *c = id; *c; c++)
+        bw_str_add_char(&path, *c == '/' || *c == ':' ? '-' : *c);
+    size_t n = path.len;
+    bw_str_add(&path, "/model.gguf");
+    bool found = !path.failed && bw_file_exists(path.data);
+    if (!found && !path.failed) {
+        path.data[n] = 0;
+        path.len = n;
+        found = bw_file_exists(path.data) || (bw_dir_exists(path.data) && holds_safetensors(path.data));
+    }
+    char *result = found ? bw_str_take(&path, NULL) : NULL;
+    bw_str_deinit(&path);
+    return result;
+}
+
+/* The snapshot that refs/main names, else the first one. */
+static char *find_snapshot(const char *repo_dir)
+{
+    bw_str path = {0};
+    char *revision = NULL, *result = NULL;
+    size_t n_bytes = 0;
+    bw_str_add_format(&path, "%s/refs/main", repo_dir);
+    if (!path.failed && bw_file_exists(path.data) && bw_file_read(path.data, 256, &revision, &n_bytes, NULL) == BW_OK) {
+        revision[strcspn(revision, "\r\n/")] = 0;
+        bw_str_clear(&path);
+        bw_str_add_format(&path, "%s/snapshots/%s", repo_dir, revision);
+        if (*revision && strstr(revision, "..") == NULL && !path.failed && bw_dir_exists(path.data))
+            result = bw_str_take(&path, NULL);
+    }
+    bw_free(revision);
+    bw_str_deinit(&path);
+    if (result)
+        return result;
+    bw_str_add_format(&path, "%s/snapshots", repo_dir);
+    struct dirent **names = NULL;
+    int n = path.failed ? -1 : scandir(path.data, &names, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (!result && names[i]->d_name[0] != '.') {
+            bw_str snapshot = {0};
+            bw_str_add_format(&snapshot, "%s/%s", path.data, names[i]->d_name);
+            result = bw_str_take(&snapshot, NULL);
+            bw_str_deinit(&snapshot);
+        }
+        free(names[i]);
+    }
+    free(names);
+    bw_str_deinit(&path);
+    return result;
+}
+
+/* In a snapshot: the file that was named, else a GGUF file by hive's preference, else the directory itself. */
+static char *pick_in_snapshot(const char *snapshot, const char *file)
+{
+    bw_str path = {0};
+    char *result = NULL;
+    if (file) {
+        bw_str_add_format(&path, "%s/%s", snapshot, file);
+        if (strstr(file, "..") == NULL && !path.failed && bw_file_exists(path.data))
+            result = bw_str_take(&path, NULL);
+        bw_str_deinit(&path);
+        return result;
+    }
+    for (size_t i = 0; !result && i < sizeof preferred / sizeof *preferred; i++) {
+        bw_str_clear(&path);
+        bw_str_add_format(&path, "-%s.gguf", preferred[i]);
+        if (!path.failed)
+            result = first_with_suffix(snapshot, path.data);
+    }
+    bw_str_deinit(&path);
+    if (!result)
+        result = first_with_suffix(snapshot, ".gguf");
+    if (!result && holds_safetensors(snapshot))
+        result = bw_strdup(snapshot);
+    return result;
+}
+
+static char *find_in_hugging_face(const char *id)
+{
+    const char *slash = strchr(id, '/'), *colon = strchr(id, ':');
+    if (!slash || (colon && colon < slash))
+        return NULL;
+    const char *hub = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME");
+    bw_str repo = {0};
+    if (hub && *hub) {
+        bw_str_add(&repo, hub);
+    } else if (home && *home) {
+        bw_str_add_format(&repo, "%s/hub", home);
+    } else {
+        add_cache_dir(&repo);
+        bw_str_add(&repo, "/huggingface/hub");
+    }
+    bw_str_add(&repo, "/models--");
+    for (const char *c = id; *c && c != colon; c++)
+        bw_str_add(&repo, *c == '/' ? "--" : (char[]){*c, 0});
+    char *snapshot = repo.failed ? NULL : find_snapshot(repo.data);
+    char *result = snapshot ? pick_in_snapshot(snapshot, colon ? colon + 1 : NULL) : NULL;
+    bw_free(snapshot);
+    bw_str_deinit(&repo);
+    return result;
+}
+
+bw_status bw_model_path_find(const char *model, char **path, bw_err *err)
+{
+    *path = NULL;
+    if (!*model)
+        return bw_fail(err, BW_E_ARG, "the model's name is empty; give a .gguf file, a directory or an id");
+    const char *id = bw_str_starts(model, "hf:") ? model + 3 : model;
+    if (bw_file_exists(model) || bw_dir_exists(model))
+        *path = bw_strdup(model);
+    else if (id != model && (bw_file_exists(id) || bw_dir_exists(id)))
+        *path = bw_strdup(id);
+    else if (!(*path = find_in_store("rbee", id)) && !(*path = find_in_store("beeswax", id)) &&
+             !(*path = find_in_hugging_face(id)))
+        return bw_fail(err, BW_E_NOT_FOUND,
+                       "model '%.200s' is no file or directory, and neither rbee's store (~/.cache/rbee/models), "
+                       "beeswax's (~/.cache/beeswax/models) nor the Hugging Face cache holds it",
+                       model);
+    return *path ? BW_OK : bw_fail_memory(err, strlen(model), "a model's path");
+}

@@ -1,0 +1,92 @@
+/* Choosing the next token from a row of logits.
+ *
+ * Owns the order of the filters, the penalties' counts and the random stream of one session; refuses to know text,
+ * sessions or the model. The order is fixed:
+ *
+ *   repetition, frequency, presence penalty -> logit bias -> [greedy: the largest] -> temperature -> top-k -> top-p ->
+ *   min-p -> draw
+ *
+ * Each filter sees the distribution that the one before it left over. Equal logits count in ascending order of their
+ * token numbers. Log probabilities are those of the model's own distribution: before penalties, bias and temperature.
+ * After bw_sampler_init and bw_sample_scratch_init nothing allocates.
+ */
+#ifndef BW_SAMPLER_H
+#define BW_SAMPLER_H
+
+#include "bw_err.h"
+#include "bw_rng.h"
+
+enum { BW_SAMPLE_TOP_MAX = 20 };
+
+/* Working memory for one row at a time; shared by all sessions of a thread. */
+typedef struct bw_candidate {
+    float logit; /* after penalties and bias */
+    float weight; /* exp((logit - largest) / temperature) */
+    int32_t token;
+} bw_candidate;
+
+typedef struct bw_sample_scratch {
+    int32_t n_vocab;
+    float *adjusted;          /* [n_vocab] */
+    float *weights;           /* [n_vocab] */
+    bw_candidate *candidates; /* [n_vocab] */
+    bw_candidate *work;       /* [n_vocab] */
+    double *blocks;           /* [ceil(n_vocab / 256)] sums of weights */
+} bw_sample_scratch;
+
+bw_status bw_sample_scratch_init(bw_sample_scratch *scratch, int32_t n_vocab, bw_err *err);
+void bw_sample_scratch_deinit(bw_sample_scratch *scratch);
+
+typedef struct bw_top_logprob {
+    int32_t token;
+    float logprob;
+} bw_top_logprob;
+
+typedef struct bw_sample {
+    int32_t token;
+    float logprob; /* NAN unless logprobs were asked for */
+    int32_t n_top;
+    bw_top_logprob top[BW_SAMPLE_TOP_MAX]; /* likeliest first */
+} bw_sample;
+
+/* How often a token stands in the penalties' window. */
+typedef struct bw_sampler_count {
+    int32_t token, n_all, n_generated;
+} bw_sampler_count;
+
+typedef struct bw_sampler {
+    bw_sampling options; /* logit_bias points to `bias` */
+    int32_t n_vocab;
+    bw_rng rng;
+    bw_logit_bias *bias;
+    bool has_penalties;
+    int32_t window; /* tokens */
+    /* the distinct tokens of the window, dense, and an open-addressed index of them */
+    bw_sampler_count *counts;
+    int32_t n_counts;
+    int32_t *slots; /* [n_slots] index into counts, -1 = empty */
+    int32_t n_slots;
+} bw_sampler;
+
+/* Checks and copies the options. n_context: the most tokens the session can have. BW_E_RANGE or BW_E_ARG names the
+ * field and the number; tokens of the bias must be below n_vocab. */
+bw_status bw_sampler_init(bw_sampler *sampler, const bw_sampling *options, int32_t n_vocab, int32_t n_context,
+                          bw_err *err);
+void bw_sampler_deinit(bw_sampler *sampler);
+/* The sequence now has n tokens, of which tokens[n - 1] is new; the first n_prompt are the prompt. Repetition penalty
+ * counts both, frequency and presence penalty the generated ones only. O(1). */
+void bw_sampler_accept(bw_sampler *sampler, const int32_t *tokens, int32_t n, int32_t n_prompt);
+/* logits f32 [n_vocab]. n_logprobs: -1 none, else the chosen token's and this many of the likeliest. Logits that are
+ * not finite are BW_E_DEVICE; a bias that bans every token is BW_E_ARG. */
+bw_status bw_sampler_sample(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int n_logprobs,
+                            bw_sample *out, bw_err *err);
+/* The model's log probability of `token` and of the n_top likeliest, for a prompt's tokens. */
+bw_status bw_sample_logprobs(bw_sample_scratch *scratch, const float *logits, int32_t token, int n_top, bw_sample *out,
+                             bw_err *err);
+
+/* What the sampler would draw from for this row: candidates [n_vocab at most] in ascending order of tokens and the sum
+ * of their weights. For temperature > 0. Used by bw_sampler_sample and by tests. */
+bw_status bw_sampler_filter(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int32_t *n,
+                            double *total, bw_err *err);
+
+#endif

@@ -1,0 +1,113 @@
+/* What the files of the engine share: the engine, a session, and who may touch which of their fields.
+ *
+ * Locks. engine->lock guards the waiting list, `closing` and the statistics. session->lock guards what the owner's
+ * thread and the engine's thread exchange: the filled event buffer and how the session ended. session->notify_lock is
+ * held while notify runs, and is recursive so that notify may free the session. No lock is taken while another is
+ * held. Fields marked "engine's thread" need no lock.
+ */
+#ifndef BW_ENGINE_PRIVATE_H
+#define BW_ENGINE_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "bw_device.h"
+#include "bw_events.h"
+#include "bw_jinja.h"
+#include "bw_kv.h"
+#include "bw_lm.h"
+#include "bw_sampler.h"
+#include "bw_stream.h"
+
+_Static_assert((int)BW_KV_PAGE == (int)BW_LM_PAGE_TOKENS, "one page size");
+
+struct bw_session {
+    _Atomic int refs;          /* the owner's and the engine's */
+    _Atomic bool cancelled;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bw_events filled;          /* lock */
+    bool ended;                /* lock: no more events come but the last one below */
+    bool closed;               /* lock: ended because the engine went away */
+    bw_event last;             /* lock: END or ERROR */
+    bw_err err;                /* lock: what ERROR says */
+
+    bw_events drained;         /* owner's thread */
+    bool delivered;            /* owner's thread: the last event was given out */
+
+    pthread_mutex_t notify_lock;
+    void (*notify)(void *user); /* notify_lock */
+    void *notify_user;
+
+    /* fixed at submit */
+    int64_t number;            /* order of arrival */
+    int32_t n_prompt, limit;   /* tokens of the prompt; most tokens of all */
+    int32_t n_logprobs;        /* -1 = none */
+    bool ignore_eos, echo, bos_added;
+
+    /* engine's thread */
+    struct bw_session *next;   /* waiting list: under engine->lock */
+    int32_t *tokens;           /* [limit] prompt and generated */
+    int32_t n_tokens, n_cached; /* known; of these in the KV cache */
+    int32_t *pages;            /* [ceil(limit / page)] */
+    int32_t n_pages;
+    int32_t n_registered;      /* whole pages given to the prefix index */
+    uint64_t serial;           /* of the last of them */
+    int32_t n_echoed;          /* prompt tokens reported */
+    int32_t n_found;           /* prompt tokens found in the prefix cache at first admission */
+    bool admitted_before, failed;
+    int32_t take, first_output, n_outputs; /* in this step: tokens; its rows of logits */
+    int64_t admitted_ns, first_token_ns;
+    bw_sampler sampler;
+    bw_stream stream;
+    bw_detokenizer echo_text;
+};
+
+struct bw_engine {
+    bw_device *device;
+    bw_lm *lm;
+    const bw_tokenizer *tokenizer;
+    bw_model_info info;
+    bw_jinja *chat, *chat_tools; /* templates; chat_tools may be NULL */
+    bw_err chat_err;             /* why chat is NULL */
+    int32_t n_batch, n_queue, max_outputs;
+
+    pthread_t thread;
+    bool thread_runs;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool closing;                /* lock */
+    bw_session *first, *last;    /* lock: waiting */
+    bw_engine_stats stats;       /* lock */
+    int64_t next_number;         /* lock */
+
+    /* engine's thread */
+    bw_kv kv;
+    bw_sample_scratch scratch;
+    bw_str echo_piece;
+    bw_session **running;        /* [n_parallel] in order of arrival */
+    int32_t n_running;
+    int32_t *batch_tokens;       /* [n_batch] */
+    int32_t *batch_outputs;      /* [max_outputs] */
+    bw_lm_seq *batch_seqs;       /* [n_parallel] */
+    bw_session **batch_sessions; /* [n_parallel] whose sequence batch_seqs[i] is */
+};
+
+/* scheduler.c: the engine's thread, arg is the engine. Returns when closing, with every session ended. */
+void *bw_engine_thread(void *arg);
+
+/* session.c */
+/* A session from a request, not queued yet. */
+bw_status bw_session_make(bw_engine *engine, const bw_request *request, bw_session **session, bw_err *err);
+void bw_session_unref(bw_session *session);
+/* Wake the owner and call notify. */
+void bw_session_signal(bw_session *session);
+/* No more events: END with `finish`, or ERROR with *err when err is not NULL. */
+void bw_session_end(bw_session *session, bw_finish finish, const bw_err *err, bool closed);
+
+static inline int32_t bw_pages_of(int32_t n_tokens)
+{
+    return (n_tokens + BW_KV_PAGE - 1) / BW_KV_PAGE;
+}
+
+#endif

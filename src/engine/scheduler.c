@@ -1,0 +1,490 @@
+/* The engine's thread: who runs, what a step computes, what becomes of its logits.
+ *
+ * One turn: drop what was cancelled, admit what waits while places and pages last, put a batch together, run it, sample.
+ * A batch takes first one token of every sequence that generates, then shares what is left of n_batch evenly among the
+ * prompts. When pages run out the youngest sequence gives its pages back and waits again; its prompt and what it
+ * generated are computed anew later, so its text does not change. The oldest always finds room, since a request that
+ * could not fit alone was refused at submit.
+ */
+#include "engine_private.h"
+
+#include <string.h>
+
+#include "bw_clock.h"
+#include "bw_log.h"
+
+/* ---- the lists ----------------------------------------------------------------------------------------------- */
+
+static void release_pages(bw_engine *e, bw_session *s, bool keep_partial)
+{
+    int32_t rest = s->n_cached % BW_KV_PAGE, whole = s->n_cached / BW_KV_PAGE;
+    if (keep_partial && rest > 0 && s->n_registered == whole && whole < s->n_pages)
+        bw_kv_register(&e->kv, s->pages[whole], s->serial, s->tokens + s->n_cached - rest, rest);
+    while (s->n_pages > 0) /* the last page first, so that beginnings stay longest */
+        bw_kv_unref(&e->kv, s->pages[--s->n_pages]);
+    s->n_cached = s->n_registered = 0;
+    s->serial = 0;
+}
+
+static void remove_running(bw_engine *e, bw_session *s)
+{
+    int32_t i = 0;
+    while (e->running[i] != s)
+        i++;
+    e->n_running--;
+    memmove(e->running + i, e->running + i + 1, (size_t)(e->n_running - i) * sizeof *e->running);
+}
+
+/* With the lock held: what readers of the statistics see. */
+static void publish_locked(bw_engine *e)
+{
+    e->stats.n_running = e->n_running;
+    e->stats.kv_pages_used = e->kv.n_pages - bw_kv_available(&e->kv);
+}
+
+static void publish(bw_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    publish_locked(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Count the end, tell the owner, drop the engine's reference. The session is in no list any more. */
+static void end_session(bw_engine *e, bw_session *s, bw_finish finish, const bw_err *err, bool closed)
+{
+    pthread_mutex_lock(&e->lock);
+    if (err)
+        e->stats.n_failed++;
+    else if (finish == BW_FINISH_CANCELLED)
+        e->stats.n_cancelled++;
+    else
+        e->stats.n_completed++;
+    publish_locked(e);
+    pthread_mutex_unlock(&e->lock);
+    bw_session_end(s, finish, err, closed);
+    bw_session_unref(s);
+}
+
+static void stop_running(bw_engine *e, bw_session *s, bw_finish finish, const bw_err *err, bool closed)
+{
+    release_pages(e, s, !err);
+    remove_running(e, s);
+    end_session(e, s, finish, err, closed);
+}
+
+/* The text so far, then END; ERROR when even that fails. */
+static void finish_running(bw_engine *e, bw_session *s, bw_finish finish)
+{
+    bw_err err = {0};
+    pthread_mutex_lock(&s->lock);
+    bw_status status = bw_stream_finish(&s->stream, &s->filled, &err);
+    pthread_mutex_unlock(&s->lock);
+    if (status == BW_OK && finish != BW_FINISH_CANCELLED && s->stream.matched)
+        finish = BW_FINISH_STOP;
+    if (status == BW_OK)
+        stop_running(e, s, finish, NULL, false);
+    else
+        stop_running(e, s, BW_FINISH_ERROR, &err, false);
+}
+
+static void insert_running(bw_engine *e, bw_session *s)
+{
+    int32_t i = e->n_running++;
+    for (; i > 0 && e->running[i - 1]->number > s->number; i--)
+        e->running[i] = e->running[i - 1];
+    e->running[i] = s;
+}
+
+static void preempt(bw_engine *e, bw_session *s)
+{
+    bw_log_debug("session %lld gives its %d KV pages to older ones and waits", (long long)s->number, (int)s->n_pages);
+    release_pages(e, s, true);
+    remove_running(e, s);
+    s->take = 0;
+    pthread_mutex_lock(&e->lock);
+    bw_session **at = &e->first;
+    while (*at && (*at)->number < s->number)
+        at = &(*at)->next;
+    s->next = *at;
+    *at = s;
+    if (!s->next)
+        e->last = s;
+    e->stats.n_waiting++;
+    publish_locked(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static bool is_cancelled(bw_session *s)
+{
+    return atomic_load_explicit(&s->cancelled, memory_order_relaxed);
+}
+
+/* Take the first waiting session for which `all` or cancelled holds; NULL when there is none. */
+static bw_session *take_waiting(bw_engine *e, bool all)
+{
+    pthread_mutex_lock(&e->lock);
+    bw_session **at = &e->first, *before = NULL;
+    while (*at && !all && !is_cancelled(*at)) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    bw_session *s = *at;
+    if (s) {
+        *at = s->next;
+        if (e->last == s)
+            e->last = before;
+        s->next = NULL;
+        e->stats.n_waiting--;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return s;
+}
+
+/* ---- admission ----------------------------------------------------------------------------------------------- */
+
+/* Pages that the running sequences still need for the tokens they know, and one more for each to grow into. */
+static int32_t pages_promised(const bw_engine *e)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < e->n_running; i++) {
+        int32_t need = bw_pages_of(e->running[i]->n_tokens) - e->running[i]->n_pages;
+        n += (need > 0 ? need : 0) + 1;
+    }
+    return n;
+}
+
+/* Logits are wanted at every position of the prompt. */
+static bool wants_all_rows(const bw_session *s)
+{
+    return s->echo && s->n_logprobs >= 0 && s->n_echoed < s->n_prompt;
+}
+
+/* Reuse what the cache knows of the beginning. At least one token is left to compute, and for echoed log probabilities
+ * all those whose logits are still to be reported. */
+static void reuse_prefix(bw_engine *e, bw_session *s)
+{
+    int32_t usable = s->n_tokens - 1;
+    if (wants_all_rows(s))
+        usable = s->n_echoed > 0 ? s->n_echoed - 1 : 0;
+    bw_kv_match match = bw_kv_find(&e->kv, s->tokens, usable, s->pages);
+    s->n_pages = s->n_registered = match.n_pages;
+    s->serial = match.serial;
+    s->n_cached = match.n_pages * BW_KV_PAGE;
+    if (match.partial < 0)
+        return;
+    int32_t page = bw_kv_alloc(&e->kv);
+    bw_err err = {0};
+    if (page >= 0 && bw_lm_copy_page(e->lm, page, match.partial, match.partial_tokens, &err) == BW_OK) {
+        s->pages[s->n_pages++] = page;
+        s->n_cached += match.partial_tokens;
+    } else if (page >= 0) {
+        bw_log_warn("a KV page could not be copied (%s): its tokens are computed again", err.text);
+        bw_kv_unref(&e->kv, page);
+    }
+    bw_kv_unref(&e->kv, match.partial);
+}
+
+static bw_status echo_prompt(bw_engine *e, bw_session *s, const float *logits, bw_err *err);
+
+static void admit(bw_engine *e, bw_session *s)
+{
+    insert_running(e, s);
+    reuse_prefix(e, s);
+    bw_err err = {0};
+    bw_status status = BW_OK;
+    if (!s->admitted_before) {
+        s->admitted_before = true;
+        s->admitted_ns = bw_clock_now_ns();
+        s->n_found = s->n_cached;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->stats.n_cached_tokens += s->n_cached;
+    publish_locked(e);
+    pthread_mutex_unlock(&e->lock);
+    /* without log probabilities the prompt's tokens need not wait for logits; the first one never does */
+    while (s->echo && status == BW_OK && s->n_echoed < (s->n_logprobs < 0 ? s->n_prompt : 1))
+        status = echo_prompt(e, s, NULL, &err);
+    if (status != BW_OK)
+        stop_running(e, s, BW_FINISH_ERROR, &err, false);
+    else if (s->echo)
+        bw_session_signal(s);
+}
+
+static bool has_room(const bw_engine *e, const bw_session *s)
+{
+    int32_t room = bw_kv_available(&e->kv) - pages_promised(e), need = bw_pages_of(s->n_tokens);
+    if (e->n_running == 0 || need <= room)
+        return true;
+    if (wants_all_rows(s)) /* computes everything anew */
+        return false;
+    return need - bw_kv_count_held(&e->kv, s->tokens, s->n_tokens - 1) <= room;
+}
+
+static void admit_waiting(bw_engine *e)
+{
+    while (e->n_running < e->info.n_parallel) {
+        pthread_mutex_lock(&e->lock);
+        bw_session *s = e->first;
+        pthread_mutex_unlock(&e->lock);
+        if (!s || !has_room(e, s))
+            return;
+        admit(e, take_waiting(e, true));
+    }
+}
+
+/* ---- the batch ----------------------------------------------------------------------------------------------- */
+
+/* How many rows of logits the next `take` tokens give: the last token's when the sequence is then complete and
+ * something is to be generated, and those that say how likely the next prompt token is. */
+static int32_t rows_of(const bw_session *s, int32_t take)
+{
+    int32_t end = s->n_cached + take, rows = end == s->n_tokens && s->n_tokens < s->limit ? 1 : 0;
+    if (!wants_all_rows(s))
+        return rows;
+    int32_t first = s->n_echoed - 1 > s->n_cached ? s->n_echoed - 1 : s->n_cached;
+    int32_t last = end < s->n_prompt - 1 ? end : s->n_prompt - 1; /* row i tells of token i + 1 */
+    return rows + (last > first ? last - first : 0);
+}
+
+static int32_t min32(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many tokens of each sequence this step takes. */
+static void share_out(bw_engine *e)
+{
+    int32_t left = e->n_batch, n_prompts = 0, rows = e->max_outputs;
+    for (int32_t i = 0; i < e->n_running; i++) {
+        bw_session *s = e->running[i];
+        s->take = s->n_tokens - s->n_cached == 1 ? 1 : 0;
+        left -= s->take;
+        rows--; /* every sequence may need one */
+        n_prompts += s->take == 0;
+    }
+    for (int round = 0; round < 2; round++) {
+        int32_t to_serve = n_prompts;
+        for (int32_t i = 0; i < e->n_running; i++) {
+            bw_session *s = e->running[i];
+            int32_t todo = s->n_tokens - s->n_cached - s->take;
+            if (round == 0 && s->n_tokens - s->n_cached == 1)
+                continue;
+            /* the first round gives each prompt its share, the second what others left over */
+            int32_t share = round == 0 ? (left + to_serve - 1) / to_serve : left;
+            to_serve--;
+            int32_t more = min32(todo, share);
+            if (wants_all_rows(s))
+                more = min32(more, rows > 0 ? rows : (s->take == 0));
+            if (wants_all_rows(s))
+                rows -= more;
+            s->take += more;
+            left -= more;
+        }
+    }
+}
+
+/* Pages for every sequence's tokens, the oldest first. */
+static void find_pages(bw_engine *e)
+{
+    for (int32_t i = 0; i < e->n_running; i++) {
+        bw_session *s = e->running[i];
+        int32_t need = bw_pages_of(s->n_cached + s->take);
+        while (s->n_pages < need && i < e->n_running && e->running[i] == s) {
+            int32_t page = bw_kv_alloc(&e->kv);
+            if (page >= 0)
+                s->pages[s->n_pages++] = page;
+            else
+                preempt(e, e->running[e->n_running - 1]);
+        }
+    }
+    publish(e);
+}
+
+static void build_batch(bw_engine *e, bw_lm_batch *batch)
+{
+    *batch = (bw_lm_batch){.tokens = e->batch_tokens, .seqs = e->batch_seqs, .outputs = e->batch_outputs};
+    for (int32_t i = 0; i < e->n_running; i++) {
+        bw_session *s = e->running[i];
+        if (s->take == 0)
+            continue;
+        int32_t first = batch->n_tokens, end = s->n_cached + s->take;
+        e->batch_sessions[batch->n_seqs] = s;
+        e->batch_seqs[batch->n_seqs++] =
+            (bw_lm_seq){.first_token = first, .n_tokens = s->take, .n_cached = end, .pages = s->pages};
+        memcpy(e->batch_tokens + first, s->tokens + s->n_cached, (size_t)s->take * sizeof *s->tokens);
+        batch->n_tokens += s->take;
+        /* its rows are the last ones of its tokens, except that a prompt without generation needs none for the last */
+        s->first_output = batch->n_outputs;
+        s->n_outputs = rows_of(s, s->take);
+        int32_t after_last = end == s->n_tokens && s->n_tokens == s->limit ? end - 1 : end;
+        for (int32_t j = after_last - s->n_outputs; j < after_last; j++)
+            e->batch_outputs[batch->n_outputs++] = first + j - s->n_cached;
+    }
+}
+
+/* ---- after the step ------------------------------------------------------------------------------------------ */
+
+/* Report one prompt token; logits: the row before it, or NULL. */
+static bw_status echo_prompt(bw_engine *e, bw_session *s, const float *logits, bw_err *err)
+{
+    int32_t i = s->n_echoed;
+    bw_sample sample = {.token = s->tokens[i], .logprob = __builtin_nanf("")};
+    if (logits)
+        BW_TRY(bw_sample_logprobs(&e->scratch, logits, sample.token, s->n_logprobs, &sample, err));
+    bw_str_clear(&e->echo_piece);
+    if (i > 0 || !s->bos_added) /* a BOS that was added is no part of the text */
+        BW_TRY(bw_detokenizer_add(&s->echo_text, sample.token, &e->echo_piece, err));
+    if (i == s->n_prompt - 1)
+        BW_TRY(bw_detokenizer_finish(&s->echo_text, &e->echo_piece, err));
+    if (e->echo_piece.failed) {
+        bw_str_deinit(&e->echo_piece);
+        return bw_fail_memory(err, 64, "the text of a prompt token");
+    }
+    bw_event_token token = {.token = sample.token, .logprob = sample.logprob, .top = sample.top};
+    pthread_mutex_lock(&s->lock);
+    bw_status status = bw_events_push(&s->filled, e->tokenizer, BW_EVENT_PROMPT, e->echo_piece.data,
+                                      e->echo_piece.len, &token, 1, (size_t)sample.n_top, err);
+    pthread_mutex_unlock(&s->lock);
+    if (status == BW_OK)
+        s->n_echoed++;
+    return status;
+}
+
+static void register_pages(bw_engine *e, bw_session *s)
+{
+    for (; s->n_registered < s->n_cached / BW_KV_PAGE; s->n_registered++)
+        s->serial = bw_kv_register(&e->kv, s->pages[s->n_registered], s->serial,
+                                   s->tokens + s->n_registered * BW_KV_PAGE, BW_KV_PAGE);
+}
+
+/* Choose the next token and pass on its text; *finish says whether that was the last. */
+static bw_status generate(bw_engine *e, bw_session *s, const float *row, bw_finish *finish, bw_err *err)
+{
+    bw_sample sample;
+    BW_TRY(bw_sampler_sample(&s->sampler, &e->scratch, row, s->n_logprobs, &sample, err));
+    if (!s->first_token_ns)
+        s->first_token_ns = bw_clock_now_ns();
+    if (!s->ignore_eos && bw_tokenizer_is_eos(e->tokenizer, sample.token)) {
+        *finish = BW_FINISH_EOS;
+        return BW_OK;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->stats.n_generated_tokens++;
+    pthread_mutex_unlock(&e->lock);
+    s->tokens[s->n_tokens++] = sample.token;
+    bw_sampler_accept(&s->sampler, s->tokens, s->n_tokens, s->n_prompt);
+    pthread_mutex_lock(&s->lock);
+    size_t before = s->filled.len;
+    bw_status status = bw_stream_add(&s->stream, &sample, &s->filled, err);
+    bool news = s->filled.len > before;
+    pthread_mutex_unlock(&s->lock);
+    if (status == BW_OK && s->stream.matched)
+        *finish = BW_FINISH_STOP;
+    else if (status == BW_OK && s->n_tokens == s->limit)
+        *finish = BW_FINISH_LENGTH;
+    else if (status == BW_OK && news)
+        bw_session_signal(s);
+    return status;
+}
+
+static void take_results(bw_engine *e, bw_session *s, const float *logits)
+{
+    bw_err err = {0};
+    bw_status status = BW_OK;
+    bw_finish finish = BW_FINISH_NONE;
+    int32_t rows = s->n_outputs, row = s->first_output;
+    size_t n_vocab = (size_t)e->info.n_vocab;
+    s->n_cached += s->take;
+    register_pages(e, s);
+    bool complete = s->n_cached == s->n_tokens, generates = complete && s->n_tokens < s->limit;
+    bool echoes = rows > (generates ? 1 : 0);
+    for (; status == BW_OK && rows > (generates ? 1 : 0); rows--, row++)
+        status = echo_prompt(e, s, logits + (size_t)row * n_vocab, &err);
+    if (status == BW_OK && generates)
+        status = generate(e, s, logits + (size_t)row * n_vocab, &finish, &err);
+    else if (complete)
+        finish = BW_FINISH_LENGTH;
+    if (status != BW_OK)
+        stop_running(e, s, BW_FINISH_ERROR, &err, false);
+    else if (finish != BW_FINISH_NONE)
+        finish_running(e, s, finish);
+    else if (echoes)
+        bw_session_signal(s);
+}
+
+static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
+{
+    int64_t n_prompt = 0;
+    for (int32_t i = 0; i < batch->n_seqs; i++) {
+        const bw_session *s = e->batch_sessions[i];
+        n_prompt += s->n_cached < s->n_prompt ? min32(s->take, s->n_prompt - s->n_cached) : 0;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->stats.n_steps++;
+    e->stats.step_seconds += (double)(bw_clock_now_ns() - began_ns) / 1e9;
+    e->stats.n_prompt_tokens += n_prompt;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void step(bw_engine *e)
+{
+    bw_lm_batch batch;
+    share_out(e);
+    find_pages(e);
+    build_batch(e, &batch);
+    if (batch.n_seqs == 0)
+        return;
+    bw_err err = {0};
+    const float *logits = NULL;
+    int64_t began_ns = bw_clock_now_ns();
+    bw_status status = bw_lm_step(e->lm, &batch, &logits, &err);
+    if (status != BW_OK) {
+        bw_log_error("a step of %d tokens failed: %s", (int)batch.n_tokens, err.text);
+        for (int32_t i = 0; i < batch.n_seqs; i++)
+            stop_running(e, e->batch_sessions[i], BW_FINISH_ERROR, &err, false);
+        return;
+    }
+    count_step(e, &batch, began_ns);
+    for (int32_t i = 0; i < batch.n_seqs; i++)
+        take_results(e, e->batch_sessions[i], logits);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------------- */
+
+static void drop_cancelled(bw_engine *e)
+{
+    bw_session *s;
+    while ((s = take_waiting(e, false)))
+        end_session(e, s, BW_FINISH_CANCELLED, NULL, false);
+    for (int32_t i = e->n_running; i-- > 0;)
+        if (is_cancelled(e->running[i]))
+            finish_running(e, e->running[i], BW_FINISH_CANCELLED);
+}
+
+static void close_all(bw_engine *e)
+{
+    bw_session *s;
+    while (e->n_running > 0)
+        stop_running(e, e->running[e->n_running - 1], BW_FINISH_CANCELLED, NULL, true);
+    while ((s = take_waiting(e, true)))
+        end_session(e, s, BW_FINISH_CANCELLED, NULL, true);
+}
+
+void *bw_engine_thread(void *arg)
+{
+    bw_engine *e = arg;
+    for (;;) {
+        pthread_mutex_lock(&e->lock);
+        while (!e->closing && !e->first && e->n_running == 0)
+            pthread_cond_wait(&e->wake, &e->lock);
+        bool closing = e->closing;
+        pthread_mutex_unlock(&e->lock);
+        if (closing)
+            break;
+        drop_cancelled(e);
+        admit_waiting(e);
+        step(e);
+    }
+    close_all(e);
+    return NULL;
+}

@@ -1,0 +1,113 @@
+#include "sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bw_mem.h"
+
+enum { BUFFER = 1 << 20 };
+
+static void release(bw_sink *sink)
+{
+    if (sink->fd >= 0)
+        close(sink->fd);
+    bw_free(sink->path);
+    bw_free(sink->temporary);
+    bw_free(sink->buffer);
+    *sink = (bw_sink){.fd = -1};
+}
+
+bw_status bw_sink_open(bw_sink *sink, const char *path, bw_err *err)
+{
+    size_t n = strlen(path);
+    *sink = (bw_sink){.fd = -1};
+    sink->path = bw_strdup(path);
+    sink->temporary = bw_alloc(n + 5);
+    sink->buffer = bw_alloc(BUFFER);
+    if (!sink->path || !sink->temporary || !sink->buffer) {
+        release(sink);
+        return bw_fail_memory(err, BUFFER, "a file's write buffer");
+    }
+    snprintf(sink->temporary, n + 5, "%s.tmp", path);
+    sink->fd = open(sink->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (sink->fd < 0) {
+        bw_fail_errno(err, errno, "%s cannot be created", sink->temporary);
+        release(sink);
+        return BW_E_IO;
+    }
+    return BW_OK;
+}
+
+static bw_status write_all(bw_sink *sink, const unsigned char *p, size_t n, bw_err *err)
+{
+    while (n > 0) {
+        ssize_t done = write(sink->fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return bw_fail_errno(err, errno, "%s cannot be written (after %llu bytes)", sink->temporary,
+                                 (unsigned long long)sink->written);
+        p += done;
+        n -= (size_t)done;
+    }
+    return BW_OK;
+}
+
+static bw_status flush(bw_sink *sink, bw_err *err)
+{
+    size_t n = sink->used;
+    sink->used = 0;
+    return write_all(sink, sink->buffer, n, err);
+}
+
+bw_status bw_sink_put(bw_sink *sink, const void *bytes, size_t n_bytes, bw_err *err)
+{
+    if (n_bytes > BUFFER - sink->used)
+        BW_TRY(flush(sink, err));
+    if (n_bytes >= BUFFER) {
+        BW_TRY(write_all(sink, bytes, n_bytes, err));
+    } else if (n_bytes > 0) {
+        memcpy(sink->buffer + sink->used, bytes, n_bytes);
+        sink->used += n_bytes;
+    }
+    sink->written += n_bytes;
+    return BW_OK;
+}
+
+bw_status bw_sink_put_zeros(bw_sink *sink, uint64_t n_bytes, bw_err *err)
+{
+    static const unsigned char zeros[4096];
+    while (n_bytes > 0) {
+        size_t n = n_bytes < sizeof zeros ? (size_t)n_bytes : sizeof zeros;
+        BW_TRY(bw_sink_put(sink, zeros, n, err));
+        n_bytes -= n;
+    }
+    return BW_OK;
+}
+
+bw_status bw_sink_commit(bw_sink *sink, bw_err *err)
+{
+    bw_status status = flush(sink, err);
+    if (status == BW_OK && fsync(sink->fd) != 0 && errno != EINVAL && errno != EROFS)
+        status = bw_fail_errno(err, errno, "%s cannot be written to the disk", sink->temporary);
+    int fd = sink->fd;
+    sink->fd = -1;
+    if (close(fd) != 0 && status == BW_OK)
+        status = bw_fail_errno(err, errno, "%s cannot be closed", sink->temporary);
+    if (status == BW_OK && rename(sink->temporary, sink->path) != 0)
+        status = bw_fail_errno(err, errno, "%s cannot be renamed to %s", sink->temporary, sink->path);
+    if (status != BW_OK)
+        unlink(sink->temporary);
+    release(sink);
+    return status;
+}
+
+void bw_sink_abort(bw_sink *sink)
+{
+    if (sink->temporary)
+        unlink(sink->temporary);
+    release(sink);
+}

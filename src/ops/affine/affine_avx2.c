@@ -1,0 +1,3 @@
+/* AFFINE, for AVX2, FMA and F16C. */
+#define BW_VEC_AVX2
+#include "affine/affine_simd.h"

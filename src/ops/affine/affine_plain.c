@@ -1,0 +1,3 @@
+/* AFFINE, for any CPU. */
+#define BW_VEC_PLAIN
+#include "affine/affine_simd.h"

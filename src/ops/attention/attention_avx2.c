@@ -1,0 +1,3 @@
+/* ATTENTION, for AVX2, FMA and F16C. */
+#define BW_VEC_AVX2
+#include "attention/attention_simd.h"

@@ -1,0 +1,3 @@
+/* ADD and GLU, for any CPU. */
+#define BW_VEC_PLAIN
+#include "binary/binary_simd.h"

@@ -1,0 +1,57 @@
+/* What the ops' checks, references and kernels share: shape sentences and rows of strided tensors. */
+#ifndef BW_OP_CHECK_H
+#define BW_OP_CHECK_H
+
+#include "bw_ops.h"
+
+/* Numbers of inputs and outputs, no absent output, params where they are due. */
+bw_status bw_op_check_counts(const bw_op_call *call, int n_in, int n_out, bool has_params, bw_err *err);
+/* in0, in1, ..., out0, ...: f32, plain layout, n_dims >= 1, last dimension dense. what: "in0". */
+bw_status bw_op_check_f32(const bw_op_call *call, const bw_tensor *t, const char *what, bw_err *err);
+/* i32, contiguous, one dimension of n elements. */
+bw_status bw_op_check_i32(const bw_op_call *call, const bw_tensor *t, const char *what, int64_t n, bw_err *err);
+bool bw_op_same_shape(const bw_tensor *a, const bw_tensor *b);
+/* A KV cache [pages, Hkv, page_tokens, D] in f16, bf16 or q8_0, contiguous, page_tokens a multiple of 8. */
+bw_status bw_op_check_cache(const bw_op_call *call, const bw_tensor *t, const char *what, int64_t n_heads, int64_t d,
+                            bw_err *err);
+
+/* The CPU levels as a variant's `supports`. */
+bool bw_variant_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
+bool bw_variant_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
+
+/* A tensor seen as rows of its last dimension. Leading dimensions that follow each other without gaps are merged, so
+ * that most tensors have one row stride. */
+typedef struct bw_rows {
+    int64_t n_rows, n_columns;
+    int n_dims; /* of dims, outermost first; 1 when one stride reaches every row */
+    int64_t dims[BW_MAX_DIMS], strides[BW_MAX_DIMS];
+} bw_rows;
+
+void bw_rows_init(bw_rows *rows, const bw_tensor *t);
+/* Elements from data to row r. */
+static inline int64_t bw_rows_offset(const bw_rows *rows, int64_t r)
+{
+    if (rows->n_dims == 1)
+        return r * rows->strides[0];
+    int64_t offset = 0;
+    for (int i = rows->n_dims - 1; i >= 0; i--) {
+        offset += r % rows->dims[i] * rows->strides[i];
+        r /= rows->dims[i];
+    }
+    return offset;
+}
+
+/* Whether a call on n elements is worth more than one member: below `least` for each, member 0 works alone. */
+static inline bool bw_op_my_share(const bw_member *member, int64_t n_items, int64_t item_elements, int64_t least,
+                                  int64_t *begin, int64_t *end)
+{
+    if (member->size == 1 || n_items * item_elements < least * 2) {
+        *begin = 0;
+        *end = member->rank == 0 ? n_items : 0;
+    } else {
+        bw_team_split(member, n_items, 1, begin, end);
+    }
+    return *begin < *end;
+}
+
+#endif

@@ -1,0 +1,193 @@
+/* What the server's files share: the server, its jobs and one HTTP exchange. */
+#ifndef BW_SERVER_INTERNAL_H
+#define BW_SERVER_INTERNAL_H
+
+#include "ask.h"
+#include "bw_server.h"
+#include "stream.h"
+
+typedef enum bw_job_state {
+    BW_JOB_QUEUED, /* held for the model, or waiting in the engine's queue, or running */
+    BW_JOB_DONE,
+    BW_JOB_FAILED,
+    BW_JOB_CANCELLED
+} bw_job_state;
+
+/* One sequence of a job. */
+typedef struct bw_choice {
+    bw_session *session; /* NULL before submission and after the end */
+    size_t prompt;       /* index into ask.prompts */
+    bool done;
+    bw_str text;        /* whole answers only */
+    bw_str logprobs[4]; /* JSON list items: chat uses the first; else tokens, logprobs, tops, offsets */
+    size_t text_offset; /* characters so far */
+    bw_finish finish;
+    int32_t n_prompt, n_cached, n_generated;
+    char *stop_matched; /* bw_free */
+    double generate_ms;
+} bw_choice;
+
+/* One request for text. The stream's lock guards it, links excepted. */
+typedef struct bw_job {
+    bw_stream stream; /* first: a bw_stream * is a bw_job * */
+    bw_server *server;
+    char id[64];
+    bw_ask ask;
+    bw_choice *choices; /* [n_choices] */
+    size_t n_choices, n_done;
+    bw_job_state state;
+    bool admitted;  /* every choice has its session: the hub may read them */
+    bool cancelled; /* somebody asked for the end */
+    bool claimed;   /* a stream was handed out */
+    bool dropped;   /* too much unread */
+    bool has_reply; /* reply is the whole answer */
+    bw_reply reply;
+    bw_err err; /* FAILED: why */
+    uint32_t n_pieces;
+    int64_t created_unix, created_ns, ended_ns;
+    struct bw_job *active_next, **active_link; /* server lock: all jobs that have not ended */
+    struct bw_job *known_next;                 /* server lock: rbee jobs by id */
+    struct bw_job *held_next;                  /* server lock: waiting for the model */
+} bw_job;
+
+/* A client of /v1/loading/progress. */
+typedef struct bw_watcher {
+    bw_stream stream; /* first */
+    struct bw_watcher *next;
+    int64_t last_ns;
+} bw_watcher;
+
+/* A TCP connection, for the deadlines that libmicrohttpd does not have. */
+typedef struct bw_peer {
+    int fd;
+    int64_t deadline_ns; /* 0 = none: an answer is under way */
+    struct bw_peer *next, **link;
+} bw_peer;
+
+enum { BW_N_STATUS = 6 };
+
+struct bw_server {
+    bw_server_options options; /* with defaults; strings owned */
+    unsigned char token_digest[32];
+    char identity[16]; /* "token:abcdef" */
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+    bw_hub *hub;
+    struct bw_heartbeat *heartbeat;
+    int64_t started_unix;
+    pthread_mutex_t lock; /* guards all below */
+    bw_engine *engine;
+    bool stopping;
+    char load_error[500]; /* empty = none */
+    bw_progress progress; /* stage points to static text */
+    bool has_progress;
+    bw_job *active;
+    int32_t n_active;
+    bw_job *known;
+    uint32_t n_known;
+    bw_job *held, **held_last;
+    uint32_t n_held;
+    bw_watcher *watchers;
+    bw_peer *peers;
+    int32_t n_exchanges;
+    int64_t n_requests, n_by_class[BW_N_STATUS]; /* answers by hundreds of their status */
+    int64_t n_jobs, n_gone, n_refused, n_bytes;
+};
+
+/* One HTTP exchange. */
+typedef struct bw_http {
+    bw_server *server;
+    struct MHD_Connection *conn;
+    bw_peer *peer;
+    const char *method; /* libmicrohttpd's, as long as the exchange */
+    char *path;
+    const struct bw_route *route; /* NULL: none */
+    const char *rest;             /* UNDER and JOB: the id, within path */
+    size_t rest_bytes;
+    bw_reply early; /* decided from the head alone; status 0 = none */
+    char allow[64]; /* for 405 */
+    bw_str body;
+    bool too_large;
+    bw_job *job; /* a reference: this exchange waits for or streams it */
+    bw_stream *stream;
+    bool answered;
+    char job_id[64];
+    unsigned status;
+    uint64_t n_uploaded;
+    uint64_t n_bytes; /* of whole answers */
+    int64_t start_ns;
+    bool authorised;
+} bw_http;
+
+/* ---- jobs (job.c) ---- */
+
+/* Takes over *ask (also on failure). NULL: no memory. One reference. */
+bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix);
+/* Hold or submit. remember: findable by its id. false: *reply says why, nothing happens any more. */
+bool bw_job_start(bw_job *job, bool remember, bw_reply *reply);
+/* Ask for the end; false when it had ended or was cancelled before. */
+bool bw_job_cancel(bw_job *job);
+/* A reference, or NULL. */
+bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes);
+/* Hub thread: submit what was held, drop what expired. */
+void bw_jobs_tick(bw_server *server);
+/* Cancel all; then drop all that is known. */
+void bw_jobs_cancel_all(bw_server *server);
+void bw_jobs_forget_all(bw_server *server);
+/* What an engine's refusal means to a client. */
+void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply);
+
+/* ---- output (format_*.c): job->stream.lock is held ---- */
+
+void bw_format_begin(bw_job *job);
+void bw_format_event(bw_job *job, bw_choice *choice, const bw_event *event);
+/* All choices have ended: the terminator of a stream, or job->reply. */
+void bw_format_end(bw_job *job);
+void bw_format_rbee_begin(bw_job *job);
+void bw_format_rbee_event(bw_job *job, const bw_event *event);
+void bw_format_rbee_end(bw_job *job);
+/* A number or null. */
+void bw_format_number(bw_str *out, double value);
+
+/* ---- HTTP (http.c, handlers.c, metrics.c) ---- */
+
+typedef enum MHD_Result bw_mhd_result;
+typedef struct bw_route {
+    const char *method, *path;
+    enum { BW_MATCH_EXACT, BW_MATCH_UNDER, BW_MATCH_JOB } match;
+    bw_mhd_result (*handler)(bw_http *http);
+    enum { BW_BODY_NONE, BW_BODY_JSON } body;
+    enum { BW_ERROR_TEXT, BW_ERROR_OPENAI } error;
+} bw_route;
+
+bw_mhd_result bw_http_access(void *server, struct MHD_Connection *conn, const char *url, const char *method,
+                             const char *version, const char *upload_data, size_t *upload_data_size, void **state);
+void bw_http_completed(void *server, struct MHD_Connection *conn, void **state, enum MHD_RequestTerminationCode why);
+void bw_http_connection(void *server, struct MHD_Connection *conn, void **state,
+                        enum MHD_ConnectionNotificationCode code);
+/* Hub thread: close connections whose deadline passed. */
+void bw_http_tick(bw_server *server, int64_t now_ns);
+/* Answer; the reply is consumed. */
+bw_mhd_result bw_http_reply(bw_http *http, bw_reply *reply);
+/* Answer with a stream of events; the exchange keeps a reference of its own. */
+bw_mhd_result bw_http_stream(bw_http *http, bw_stream *stream);
+/* Answers to one path's rows, in order. */
+const bw_route *bw_route_find(const char *method, const char *path, const char **rest, size_t *rest_bytes,
+                              char allow[64]);
+
+void bw_watchers_tick(bw_server *server, int64_t now_ns);
+void bw_metrics_write(bw_server *server, bw_str *out);
+/* starting, ready, busy or stopping. */
+const char *bw_server_status_name(bw_server *server);
+/* {"id":..,"model_id":..,...} of the worker contract. */
+void bw_server_write_worker(bw_server *server, bw_str *out);
+
+/* ---- heartbeats (heartbeat.c) ---- */
+
+bw_status bw_heartbeat_start(bw_server *server, struct bw_heartbeat **heartbeat, bw_err *err);
+/* Send one soon: the status changed. NULL is allowed. */
+void bw_heartbeat_poke(struct bw_heartbeat *heartbeat);
+/* Sends a last one, for at most a few hundred milliseconds. NULL is allowed. */
+void bw_heartbeat_stop(struct bw_heartbeat *heartbeat);
+
+#endif

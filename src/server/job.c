@@ -1,0 +1,658 @@
+/* Jobs: from a request to sessions of the engine and back to bytes of a stream. Owns their life: held while the model
+ * loads, submitted, read by the hub, ended, forgotten. See internal.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bw_clock.h"
+#include "bw_log.h"
+#include "bw_mem.h"
+#include "bw_rng.h"
+#include "internal.h"
+
+enum { EVENTS_PER_TURN = 256 };
+
+/* ---- birth and death ---- */
+
+static void job_destroy(bw_stream *stream)
+{
+    bw_job *job = (bw_job *)stream;
+    for (size_t i = 0; job->choices && i < job->n_choices; i++) {
+        bw_choice *choice = &job->choices[i];
+        bw_str_deinit(&choice->text);
+        for (int j = 0; j < 4; j++)
+            bw_str_deinit(&choice->logprobs[j]);
+        bw_free(choice->stop_matched);
+    }
+    bw_free(job->choices);
+    bw_ask_deinit(&job->ask);
+    bw_reply_deinit(&job->reply);
+    bw_free(job);
+}
+
+static void make_id(char id[64], const char *prefix)
+{
+    unsigned char b[16];
+    bw_rng_entropy(b, sizeof b);
+    b[6] = (unsigned char)((b[6] & 0x0F) | 0x40); /* RFC 9562 version 4 */
+    b[8] = (unsigned char)((b[8] & 0x3F) | 0x80);
+    snprintf(id, 64, "%s%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", prefix, b[0], b[1], b[2],
+             b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+static void job_work(bw_stream *stream);
+
+static void job_gone(bw_stream *stream)
+{
+    bw_job *job = (bw_job *)stream;
+    if (bw_job_cancel(job)) {
+        pthread_mutex_lock(&job->server->lock);
+        job->server->n_gone++;
+        pthread_mutex_unlock(&job->server->lock);
+    }
+}
+
+bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix)
+{
+    bw_job *job = bw_alloc_zero(1, sizeof *job);
+    size_t n = ask->n_prompts * (size_t)ask->n;
+    bw_choice *choices = bw_alloc_zero(n, sizeof *choices);
+    if (!job || !choices || !bw_stream_init(&job->stream, server->hub)) {
+        bw_free(job);
+        bw_free(choices);
+        bw_ask_deinit(ask);
+        return NULL;
+    }
+    job->stream.on_work = job_work;
+    job->stream.on_gone = job_gone;
+    job->stream.on_destroy = job_destroy;
+    job->server = server;
+    job->ask = *ask;
+    *ask = (bw_ask){0};
+    job->choices = choices;
+    job->n_choices = n;
+    for (size_t i = 0; i < n; i++)
+        choices[i].prompt = i / (size_t)job->ask.n;
+    make_id(job->id, id_prefix);
+    job->created_unix = bw_clock_unix_s();
+    job->created_ns = bw_clock_now_ns();
+    return job;
+}
+
+/* ---- submission ---- */
+
+static void job_notify(void *user)
+{
+    bw_hub_mark(user);
+}
+
+static bw_status keep_text(bw_job *job, char *text, size_t n_bytes, bw_ask_prompt *prompt, bw_err *err)
+{
+    char *copy = bw_arena_strndup(&job->ask.arena, text, n_bytes);
+    bw_free(text);
+    if (!copy)
+        return bw_fail_memory(err, n_bytes, "a prompt");
+    prompt->text = copy;
+    prompt->n_bytes = n_bytes;
+    return BW_OK;
+}
+
+/* Chat templates, and the text of token prompts that are to be echoed. */
+static bw_status prepare_prompts(bw_job *job, bw_engine *engine, bw_err *err)
+{
+    bw_ask *ask = &job->ask;
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (ask->api == BW_ASK_CHAT && !ask->prompts[0].text) {
+        BW_TRY(bw_engine_render_chat(engine, ask->messages_json, ask->extra_json, ask->add_generation_prompt, &text,
+                                     &n_bytes, err));
+        BW_TRY(keep_text(job, text, n_bytes, &ask->prompts[0], err));
+    }
+    for (size_t i = 0; ask->echo && i < job->n_choices; i++) {
+        bw_ask_prompt *prompt = &ask->prompts[job->choices[i].prompt];
+        bw_str *out = &job->choices[i].text;
+        if (out->len)
+            continue;
+        if (prompt->text) {
+            bw_str_add_bytes(out, prompt->text, prompt->n_bytes);
+        } else {
+            BW_TRY(bw_engine_detokenize(engine, prompt->tokens, prompt->n_tokens, true, &text, &n_bytes, err));
+            bw_str_add_bytes(out, text, n_bytes);
+            bw_free(text);
+        }
+        if (out->failed)
+            return bw_fail_memory(err, n_bytes, "an echoed prompt");
+    }
+    return BW_OK;
+}
+
+static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, const bw_model_info *info, bw_err *err)
+{
+    bw_ask *ask = &job->ask;
+    bw_choice *choice = &job->choices[index];
+    const bw_ask_prompt *prompt = &ask->prompts[choice->prompt];
+    bw_request request;
+    bw_request_init(&request);
+    request.prompt = prompt->tokens ? NULL : prompt->text;
+    request.prompt_bytes = prompt->n_bytes;
+    request.tokens = prompt->tokens;
+    request.n_tokens = prompt->n_tokens;
+    request.add_special = ask->api != BW_ASK_CHAT;
+    request.parse_special = true;
+    request.max_tokens = ask->max_tokens < 0 ? info->n_ctx : ask->max_tokens;
+    request.ignore_eos = ask->ignore_eos;
+    request.sampling = ask->sampling;
+    if (ask->sampling.has_seed) /* the choices of one request differ, and do so again next time */
+        request.sampling.seed = ask->sampling.seed + index;
+    request.stop = ask->stop;
+    request.n_stop = ask->n_stop;
+    request.n_logprobs = ask->n_logprobs;
+    request.echo_logprobs = ask->echo && ask->n_logprobs >= 0;
+    request.notify = job_notify;
+    request.notify_user = &job->stream;
+    bw_session *session = NULL;
+    BW_TRY(bw_engine_submit(engine, &request, &session, err));
+    pthread_mutex_lock(&job->stream.lock);
+    choice->session = session;
+    if (job->cancelled)
+        bw_session_cancel(session);
+    pthread_mutex_unlock(&job->stream.lock);
+    return BW_OK;
+}
+
+/* All choices or none. */
+static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
+{
+    bw_model_info info = {0};
+    bw_engine_info(engine, &info);
+    bw_status status = prepare_prompts(job, engine, err);
+    for (size_t i = 0; status == BW_OK && i < job->n_choices; i++)
+        status = submit_choice(job, engine, i, &info, err);
+    if (status != BW_OK) { /* the hub reads no session of a job that is not admitted: they are ours to end */
+        for (size_t i = 0; i < job->n_choices; i++) {
+            pthread_mutex_lock(&job->stream.lock);
+            bw_session *session = job->choices[i].session;
+            job->choices[i].session = NULL;
+            pthread_mutex_unlock(&job->stream.lock);
+            bw_session_free(session);
+        }
+        return status;
+    }
+    pthread_mutex_lock(&job->stream.lock);
+    job->admitted = true;
+    bw_format_begin(job);
+    bw_stream_wake(&job->stream);
+    pthread_mutex_unlock(&job->stream.lock);
+    bw_hub_mark(&job->stream);
+    return BW_OK;
+}
+
+/* ---- lists, under the server's lock ---- */
+
+static void list_active(bw_job *job)
+{
+    bw_server *server = job->server;
+    job->active_next = server->active;
+    if (server->active)
+        server->active->active_link = &job->active_next;
+    job->active_link = &server->active;
+    server->active = job;
+    server->n_active++;
+    bw_stream_ref(&job->stream);
+}
+
+/* true: it was listed, and the list's reference is now the caller's. */
+static bool unlist_active(bw_job *job)
+{
+    if (!job->active_link)
+        return false;
+    *job->active_link = job->active_next;
+    if (job->active_next)
+        job->active_next->active_link = job->active_link;
+    job->active_link = NULL;
+    job->server->n_active--;
+    return true;
+}
+
+static bool unlist_known(bw_job *job)
+{
+    for (bw_job **link = &job->server->known; *link; link = &(*link)->known_next) {
+        if (*link == job) {
+            *link = job->known_next;
+            job->server->n_known--;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool unlist_held(bw_job *job)
+{
+    bw_server *server = job->server;
+    for (bw_job **link = &server->held; *link; link = &(*link)->held_next) {
+        if (*link == job) {
+            *link = job->held_next;
+            if (!*link)
+                server->held_last = link;
+            server->n_held--;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Room for one more: the oldest ended job that nobody asked for gives way. */
+static bool make_room(bw_server *server, bw_job **evicted)
+{
+    *evicted = NULL;
+    if (server->n_known < server->options.max_jobs)
+        return true;
+    bw_job *oldest = NULL;
+    for (bw_job *job = server->known; job; job = job->known_next)
+        if (!job->active_link && (!oldest || job->created_ns < oldest->created_ns))
+            oldest = job;
+    if (oldest && unlist_known(oldest))
+        *evicted = oldest;
+    return oldest != NULL;
+}
+
+/* ---- start ---- */
+
+static void reply_busy(const bw_job *job, bw_reply *reply, const char *why)
+{
+    if (job->ask.api == BW_ASK_RBEE)
+        bw_reply_set_text(reply, 503, "Failed to queue request: %s", why);
+    else
+        bw_reply_set_openai(reply, 503, "server_error", NULL, "overloaded", "%s", why);
+    reply->retry_after_s = 1;
+}
+
+void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
+{
+    bool rbee = job->ask.api == BW_ASK_RBEE;
+    switch (err->status) {
+    case BW_E_FULL:
+        reply_busy(job, reply, err->text[0] ? err->text : "the queue is full");
+        return;
+    case BW_E_ARG:
+    case BW_E_RANGE:
+    case BW_E_FORMAT:
+    case BW_E_UNSUPPORTED:
+        if (!rbee) {
+            const char *param = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
+            const char *code = err->status == BW_E_RANGE ? "context_length_exceeded" : NULL;
+            bw_reply_set_openai(reply, 400, "invalid_request_error", param, code, "%s", err->text);
+            return;
+        }
+        bw_reply_set_text(reply, 400, "%s", "");
+        reply->content_type = bw_type_json;
+        bw_str_add(&reply->body, "{\"field\":\"prompt\",\"message\":");
+        bw_str_add_json(&reply->body, err->text, strlen(err->text));
+        bw_str_add_char(&reply->body, '}');
+        return;
+    case BW_E_CANCELLED:
+    case BW_E_CLOSED:
+        if (rbee)
+            bw_reply_set_text(reply, 500, "Failed to queue request: %s", err->text);
+        else
+            bw_reply_set_openai(reply, 503, "server_error", NULL, "shutting_down", "%s", err->text);
+        return;
+    default:
+        if (rbee)
+            bw_reply_set_text(reply, 500, "Failed to queue request: %s", err->text);
+        else
+            bw_reply_set_openai(reply, err->status == BW_E_MEMORY ? 503 : 500, "server_error", NULL, NULL, "%s",
+                                err->text);
+    }
+}
+
+/* Register, and say whether to submit now (engine), later (NULL engine) or not at all (false). */
+static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *reply)
+{
+    bw_server *server = job->server;
+    bw_job *evicted = NULL;
+    bool good = false;
+    pthread_mutex_lock(&server->lock);
+    *engine = server->engine;
+    if (server->stopping) {
+        bw_err err = {BW_E_CLOSED, "the server is shutting down"};
+        bw_job_reply_failure(job, &err, reply);
+    } else if (server->load_error[0]) {
+        bw_err err = {.status = BW_E_CLOSED};
+        snprintf(err.text, sizeof err.text, "%s", server->load_error);
+        bw_job_reply_failure(job, &err, reply);
+    } else if (!*engine && server->n_held >= server->options.max_held) {
+        reply_busy(job, reply, "too many requests wait for the model to load");
+    } else if (remember && !make_room(server, &evicted)) {
+        reply_busy(job, reply, "too many jobs");
+    } else {
+        good = true;
+        server->n_jobs++;
+        list_active(job);
+        if (remember) {
+            job->known_next = server->known;
+            server->known = job;
+            server->n_known++;
+            bw_stream_ref(&job->stream);
+        }
+        if (!*engine) {
+            job->held_next = NULL;
+            *server->held_last = job;
+            server->held_last = &job->held_next;
+            server->n_held++;
+            bw_stream_ref(&job->stream);
+        }
+    }
+    if (!good)
+        server->n_refused++;
+    pthread_mutex_unlock(&server->lock);
+    if (evicted)
+        bw_stream_unref(&evicted->stream);
+    return good;
+}
+
+bool bw_job_start(bw_job *job, bool remember, bw_reply *reply)
+{
+    bw_engine *engine = NULL;
+    bw_err err = {0};
+    if (!admit(job, remember, &engine, reply))
+        return false;
+    if (!engine || job_submit(job, engine, &err) == BW_OK)
+        return true;
+    bw_job_reply_failure(job, &err, reply);
+    pthread_mutex_lock(&job->server->lock);
+    bool was_active = unlist_active(job), was_known = unlist_known(job);
+    job->server->n_refused++;
+    pthread_mutex_unlock(&job->server->lock);
+    if (was_active)
+        bw_stream_unref(&job->stream);
+    if (was_known)
+        bw_stream_unref(&job->stream);
+    return false;
+}
+
+/* ---- the end ---- */
+
+/* Hub thread; the stream's lock is not held. */
+static void job_end(bw_job *job)
+{
+    pthread_mutex_lock(&job->stream.lock);
+    if (job->err.status != BW_OK)
+        job->state = BW_JOB_FAILED;
+    else if (job->cancelled)
+        job->state = BW_JOB_CANCELLED;
+    else
+        job->state = BW_JOB_DONE;
+    job->ended_ns = bw_clock_now_ns();
+    bw_format_end(job);
+    job->stream.finished = true;
+    bw_stream_wake(&job->stream);
+    pthread_mutex_unlock(&job->stream.lock);
+    pthread_mutex_lock(&job->server->lock);
+    bool was_active = unlist_active(job);
+    pthread_mutex_unlock(&job->server->lock);
+    if (was_active)
+        bw_stream_unref(&job->stream);
+}
+
+bool bw_job_cancel(bw_job *job)
+{
+    pthread_mutex_lock(&job->stream.lock);
+    bool first = !job->cancelled && job->ended_ns == 0;
+    if (first) {
+        job->cancelled = true;
+        for (size_t i = 0; i < job->n_choices; i++)
+            if (job->choices[i].session)
+                bw_session_cancel(job->choices[i].session);
+    }
+    pthread_mutex_unlock(&job->stream.lock);
+    if (first)
+        bw_hub_mark(&job->stream); /* one that is held has no session to speak for it */
+    return first;
+}
+
+/* The stream's lock is held. A reader that does not read, or no memory for what it should read. */
+static void check_buffer(bw_job *job)
+{
+    bw_str *out = &job->stream.out;
+    bool full = out->len - job->stream.pos > job->server->options.max_buffer;
+    if ((!full && !out->failed) || job->dropped)
+        return;
+    job->dropped = true;
+    bw_fail(&job->err, full ? BW_E_FULL : BW_E_MEMORY, "%s",
+            full ? "the client does not read its stream" : "no memory");
+    job->cancelled = true;
+    for (size_t i = 0; i < job->n_choices; i++)
+        if (job->choices[i].session)
+            bw_session_cancel(job->choices[i].session);
+}
+
+static void take_event(bw_job *job, bw_choice *choice, const bw_event *event, const bw_err *err)
+{
+    pthread_mutex_lock(&job->stream.lock);
+    if (event->type == BW_EVENT_END || event->type == BW_EVENT_ERROR) {
+        choice->done = true;
+        choice->finish = event->finish;
+        choice->n_prompt = event->n_prompt_tokens;
+        choice->n_cached = event->n_cached_tokens;
+        choice->n_generated = event->n_generated_tokens;
+        choice->generate_ms = event->generate_ms;
+        if (event->stop_matched)
+            choice->stop_matched = bw_strdup(event->stop_matched);
+        job->n_done++;
+        if (event->type == BW_EVENT_ERROR && job->err.status == BW_OK) {
+            job->err = *err;
+            if (job->err.status == BW_OK)
+                bw_fail(&job->err, BW_E_INTERNAL, "the engine reported an error without saying which");
+            for (size_t i = 0; i < job->n_choices; i++)
+                if (job->choices[i].session && !job->choices[i].done)
+                    bw_session_cancel(job->choices[i].session);
+        }
+    }
+    if (!job->dropped) {
+        bw_format_event(job, choice, event);
+        check_buffer(job);
+        bw_stream_wake(&job->stream);
+    }
+    pthread_mutex_unlock(&job->stream.lock);
+}
+
+/* Read what one choice's session has. false: there may be more. */
+static bool read_choice(bw_job *job, bw_choice *choice, int *budget)
+{
+    bw_err err = {0};
+    while (*budget > 0) {
+        bw_event event = {0};
+        err = (bw_err){0};
+        bw_status status = bw_session_next(choice->session, 0, &event, &err);
+        if (status == BW_E_TIMEOUT)
+            return true;
+        if (status != BW_OK && event.type != BW_EVENT_ERROR && event.type != BW_EVENT_END) {
+            event = (bw_event){.type = BW_EVENT_ERROR, .finish = BW_FINISH_ERROR};
+            if (err.status == BW_OK)
+                bw_fail(&err, status, "the session ended: %s", bw_status_name(status));
+        }
+        take_event(job, choice, &event, &err);
+        if (choice->done) {
+            pthread_mutex_lock(&job->stream.lock);
+            bw_session *session = choice->session;
+            choice->session = NULL;
+            pthread_mutex_unlock(&job->stream.lock);
+            bw_session_free(session);
+            return true;
+        }
+        (*budget)--;
+    }
+    return false;
+}
+
+static void job_work(bw_stream *stream)
+{
+    bw_job *job = (bw_job *)stream;
+    pthread_mutex_lock(&stream->lock);
+    bool admitted = job->admitted, cancelled = job->cancelled, ended = job->ended_ns != 0;
+    pthread_mutex_unlock(&stream->lock);
+    if (ended)
+        return;
+    if (!admitted) {
+        if (!cancelled)
+            return;
+        pthread_mutex_lock(&job->server->lock);
+        bool was_held = unlist_held(job);
+        pthread_mutex_unlock(&job->server->lock);
+        if (was_held) {
+            job_end(job);
+            bw_stream_unref(stream);
+        }
+        return;
+    }
+    int budget = EVENTS_PER_TURN;
+    bool all = true;
+    for (size_t i = 0; i < job->n_choices; i++)
+        if (!job->choices[i].done)
+            all &= read_choice(job, &job->choices[i], &budget);
+    if (job->n_done == job->n_choices)
+        job_end(job);
+    else if (!all)
+        bw_hub_mark(stream);
+}
+
+/* ---- finding and forgetting ---- */
+
+bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes)
+{
+    pthread_mutex_lock(&server->lock);
+    bw_job *job = server->known;
+    while (job && !(strlen(job->id) == n_bytes && memcmp(job->id, id, n_bytes) == 0))
+        job = job->known_next;
+    if (job)
+        bw_stream_ref(&job->stream);
+    pthread_mutex_unlock(&server->lock);
+    return job;
+}
+
+/* The head of the held jobs and, when there is one, the engine for it or the reason there will be none. */
+static bw_job *first_held(bw_server *server, bw_engine **engine, bw_err *err)
+{
+    pthread_mutex_lock(&server->lock);
+    bw_job *job = server->held;
+    *engine = server->engine;
+    if (server->load_error[0]) {
+        err->status = BW_E_CLOSED;
+        snprintf(err->text, sizeof err->text, "%s", server->load_error);
+    } else if (!*engine || server->stopping) {
+        job = NULL;
+    }
+    if (job)
+        bw_stream_ref(&job->stream);
+    pthread_mutex_unlock(&server->lock);
+    return job;
+}
+
+static void submit_held(bw_server *server)
+{
+    for (;;) {
+        bw_engine *engine = NULL;
+        bw_err err = {0};
+        bw_job *job = first_held(server, &engine, &err);
+        if (!job)
+            return;
+        if (err.status == BW_OK)
+            job_submit(job, engine, &err);
+        if (err.status == BW_E_FULL) { /* keeps its place until the engine has one */
+            bw_stream_unref(&job->stream);
+            return;
+        }
+        pthread_mutex_lock(&server->lock);
+        bool was_held = unlist_held(job);
+        pthread_mutex_unlock(&server->lock);
+        if (err.status != BW_OK) {
+            pthread_mutex_lock(&job->stream.lock);
+            job->err = err;
+            pthread_mutex_unlock(&job->stream.lock);
+            job_end(job);
+        }
+        if (was_held)
+            bw_stream_unref(&job->stream);
+        bw_stream_unref(&job->stream);
+    }
+}
+
+static void drop_expired(bw_server *server, int64_t now_ns)
+{
+    int64_t limit_ns = server->options.job_expiry_ms * 1000000;
+    for (;;) {
+        bw_job *found = NULL;
+        pthread_mutex_lock(&server->lock);
+        for (bw_job *job = server->known; job && !found; job = job->known_next) {
+            pthread_mutex_lock(&job->stream.lock);
+            int64_t since = job->ended_ns ? job->ended_ns : job->claimed ? now_ns : job->created_ns;
+            if (now_ns - since > limit_ns && !job->stream.conn)
+                found = job;
+            pthread_mutex_unlock(&job->stream.lock);
+        }
+        if (found)
+            unlist_known(found);
+        pthread_mutex_unlock(&server->lock);
+        if (!found)
+            return;
+        bw_job_cancel(found);
+        bw_stream_unref(&found->stream);
+    }
+}
+
+void bw_jobs_tick(bw_server *server)
+{
+    submit_held(server);
+    drop_expired(server, bw_clock_now_ns());
+}
+
+void bw_jobs_cancel_all(bw_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    for (bw_job *job = server->active; job; job = job->active_next)
+        bw_job_cancel(job);
+    pthread_mutex_unlock(&server->lock);
+}
+
+void bw_jobs_forget_all(bw_server *server)
+{
+    for (;;) {
+        pthread_mutex_lock(&server->lock);
+        bw_job *job = server->known;
+        if (job) {
+            server->known = job->known_next;
+            server->n_known--;
+        }
+        pthread_mutex_unlock(&server->lock);
+        if (!job)
+            break;
+        bw_stream_unref(&job->stream);
+    }
+    for (;;) { /* what did not end in time: the hub is gone, so its sessions are ours */
+        pthread_mutex_lock(&server->lock);
+        bw_job *job = server->active;
+        bool was_held = false;
+        if (job) {
+            unlist_active(job);
+            was_held = unlist_held(job);
+        }
+        pthread_mutex_unlock(&server->lock);
+        if (!job)
+            return;
+        for (size_t i = 0; i < job->n_choices; i++) {
+            pthread_mutex_lock(&job->stream.lock);
+            bw_session *session = job->choices[i].session;
+            job->choices[i].session = NULL;
+            pthread_mutex_unlock(&job->stream.lock);
+            bw_session_free(session);
+        }
+        pthread_mutex_lock(&job->stream.lock);
+        job->ended_ns = bw_clock_now_ns();
+        job->stream.gone = job->stream.finished = true; /* its connection must not be left suspended */
+        bw_stream_wake(&job->stream);
+        pthread_mutex_unlock(&job->stream.lock);
+        if (was_held)
+            bw_stream_unref(&job->stream);
+        bw_stream_unref(&job->stream);
+    }
+}

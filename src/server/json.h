@@ -1,0 +1,30 @@
+/* Reading JSON that strangers wrote: bounded depth, exact types, and the allocator of bw_mem.h. */
+#ifndef BW_SERVER_JSON_H
+#define BW_SERVER_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BW_JSON_MAX_DEPTH 96
+
+/* Route jansson's memory through bw_mem.h. Called by bw_json_parse; idempotent. */
+void bw_json_init(void);
+/* Any JSON value, or NULL with a sentence in why[why_bytes]. Of duplicate keys the last one counts. Integers beyond
+ * int64 are read as real numbers. */
+json_t *bw_json_parse(const char *text, size_t n_bytes, char *why, size_t why_bytes);
+
+typedef enum bw_json_found { BW_JSON_ABSENT, BW_JSON_FOUND, BW_JSON_WRONG_TYPE } bw_json_found;
+
+/* A member of an object; null counts as absent. Numbers with a fraction are no integers, 3.0 is one. */
+bw_json_found bw_json_get_i64(const json_t *object, const char *key, int64_t *out);
+bw_json_found bw_json_get_u64(const json_t *object, const char *key, uint64_t *out);
+bw_json_found bw_json_get_f64(const json_t *object, const char *key, double *out);
+bw_json_found bw_json_get_bool(const json_t *object, const char *key, bool *out);
+bw_json_found bw_json_get_text(const json_t *object, const char *key, const char **out, size_t *n_bytes);
+/* The value itself; NULL when absent or null. */
+json_t *bw_json_get(const json_t *object, const char *key);
+/* An integer that fits int64, from an integer or an integral real number. */
+bool bw_json_to_i64(const json_t *value, int64_t *out);
+
+#endif

@@ -1,0 +1,63 @@
+/* A stream: bytes that one thread writes and one HTTP connection reads, and the hub thread that looks after all of
+ * them.
+ *
+ * The hub owns one thread. It runs jobs that were marked (their sessions have something to say), notices clients that
+ * went away (EPOLLRDHUP; libmicrohttpd itself does not look at suspended connections) and ticks twice a second.
+ * Lock order: server, then stream, then hub. Nothing of the engine is called with the hub's lock held, and notify
+ * callbacks take the hub's lock only, so an engine may call them with its own locks held. */
+#ifndef BW_SERVER_STREAM_H
+#define BW_SERVER_STREAM_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "bw_err.h"
+#include "bw_str.h"
+
+typedef struct bw_hub bw_hub;
+
+typedef struct bw_stream {
+    pthread_mutex_t lock; /* guards all below, and what the embedding structure says it guards */
+    atomic_int refs;
+    bw_hub *hub;
+    bw_str out; /* bytes [pos, out.len) wait for the reader */
+    size_t pos;
+    uint64_t n_sent;
+    bool finished; /* nothing will be appended any more */
+    bool gone;     /* the client went away */
+    struct MHD_Connection *conn;
+    bool suspended;
+    uint64_t watch_id; /* 0 = not watched */
+    bool marked;       /* in the hub's list of work (guarded by the hub's lock) */
+    struct bw_stream *next_marked;
+    void (*on_work)(struct bw_stream *stream);    /* hub thread: it was marked */
+    void (*on_gone)(struct bw_stream *stream);    /* hub thread: the client went away; may be NULL */
+    void (*on_destroy)(struct bw_stream *stream); /* the last reference went; frees the embedding structure */
+} bw_stream;
+
+/* One reference, held by the caller. false: no memory. */
+bool bw_stream_init(bw_stream *stream, bw_hub *hub);
+void bw_stream_ref(bw_stream *stream);
+void bw_stream_unref(bw_stream *stream);
+/* The lock must be held: let the connection look at the stream again. */
+void bw_stream_wake(bw_stream *stream);
+/* Tie to a connection and watch its client. fd < 0: no watching. */
+void bw_stream_attach(bw_stream *stream, struct MHD_Connection *conn, int fd);
+/* The connection is done with it. Idempotent. */
+void bw_stream_detach(bw_stream *stream);
+/* The lock must be held, on the connection's own thread: stop reading until bw_stream_wake. */
+void bw_stream_suspend(bw_stream *stream);
+/* A libmicrohttpd content reader over a bw_stream. */
+ssize_t bw_stream_read(void *stream, uint64_t pos, char *buffer, size_t max);
+
+/* tick runs on the hub's thread about twice a second, and after `bw_hub_wake`. */
+bw_status bw_hub_new(void (*tick)(void *user), void *user, bw_hub **hub, bw_err *err);
+/* Joins the thread; marking stays possible. Then free: what is still marked is dropped. NULL is allowed. */
+void bw_hub_stop(bw_hub *hub);
+void bw_hub_free(bw_hub *hub);
+void bw_hub_wake(bw_hub *hub);
+/* Have on_work called soon, once however often it is marked. Safe from any thread. */
+void bw_hub_mark(bw_stream *stream);
+
+#endif

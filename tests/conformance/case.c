@@ -1,0 +1,438 @@
+/* Building a case: storage with guards, fills. Running it against ref on each team. */
+#include "conformance.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bw_mem.h"
+#include "bw_quant.h"
+
+enum { GUARD_BYTE = 0xa7, POISON = 0xff, MAX_VARIANTS = 16 };
+
+void *must_alloc(size_t n_bytes)
+{
+    void *p = bw_alloc_aligned(n_bytes ? n_bytes : 1);
+    if (!p) {
+        fprintf(stderr, "no memory for %zu bytes\n", n_bytes);
+        exit(2);
+    }
+    return p;
+}
+
+bw_rng *bw_cases_rng(bw_case_sink *sink)
+{
+    return &sink->rng;
+}
+
+int bw_cases_n_random(bw_case_sink *sink)
+{
+    return sink->is_list ? 0 : sink->is_nightly ? 400 : 12;
+}
+
+const bw_cpu_features *bw_cases_cpu(bw_case_sink *sink)
+{
+    return sink->devices[0]->cpu;
+}
+
+int64_t bw_cases_between(bw_case_sink *sink, int64_t low, int64_t high)
+{
+    return low + (int64_t)bw_rng_below(&sink->rng, (uint64_t)(high - low + 1));
+}
+
+bw_case *bw_case_begin(bw_case_sink *sink, bw_op op, const char *name_format, ...)
+{
+    bw_case *c = must_alloc(sizeof *c);
+    memset(c, 0, sizeof *c);
+    c->sink = sink;
+    c->op = op;
+    c->reduction = 1;
+    va_list args;
+    va_start(args, name_format);
+    vsnprintf(c->name, sizeof c->name, name_format, args);
+    va_end(args);
+    sink->n_cases++;
+    return c;
+}
+
+static void set_guards(storage *s)
+{
+    memset(s->data - GUARD, GUARD_BYTE, GUARD);
+    memset(s->data + s->n_bytes, GUARD_BYTE, GUARD);
+}
+
+static bool guards_are_whole(const storage *s)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (s->data[i - GUARD] != GUARD_BYTE || s->data[s->n_bytes + i] != GUARD_BYTE)
+            return false;
+    return true;
+}
+
+static bw_tensor *add_operand(bw_case *c, operand *o, const bw_tensor *like, size_t n_bytes, size_t shift)
+{
+    *o = (operand){.tensor = *like, .alias = -1};
+    o->live.n_bytes = n_bytes;
+    o->live.block = must_alloc(n_bytes + 2 * GUARD + 64);
+    o->live.data = o->live.block + GUARD + shift;
+    o->initial = must_alloc(n_bytes);
+    o->expected = must_alloc(n_bytes);
+    memset(o->live.data, 0, n_bytes);
+    set_guards(&o->live);
+    o->tensor.data = o->live.data;
+    c->sink->dtypes |= (uint64_t)1 << like->dtype;
+    return &o->tensor;
+}
+
+static bw_tensor *add_plain(bw_case *c, operand *o, bw_dtype dtype, int n_dims, const int64_t *dims,
+                            const int64_t *strides)
+{
+    bw_tensor t = bw_tensor_view(dtype, n_dims, dims, NULL);
+    int64_t elements = bw_tensor_elements(&t);
+    if (strides) {
+        int64_t last = 0;
+        for (int i = 0; i < n_dims; i++) {
+            t.strides[i] = strides[i];
+            last += i < n_dims - 1 ? (dims[i] - 1) * strides[i] : dims[i];
+        }
+        elements = elements ? last : 0;
+    }
+    int64_t block_bytes = bw_dtype_block_bytes(dtype);
+    size_t shift = c->sink->n_cases % 2 == 0 ? 0 : bw_dtype_is_quantised(dtype) ? 2 : (size_t)block_bytes;
+    return add_operand(c, o, &t, (size_t)(elements / bw_dtype_block_elements(dtype) * block_bytes), shift);
+}
+
+bw_tensor *bw_case_in(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims)
+{
+    return add_plain(c, &c->in[c->n_in++], dtype, n_dims, dims, NULL);
+}
+
+bw_tensor *bw_case_in_strided(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, const int64_t *strides)
+{
+    return add_plain(c, &c->in[c->n_in++], dtype, n_dims, dims, strides);
+}
+
+bw_tensor *bw_case_in_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes)
+{
+    return add_operand(c, &c->in[c->n_in++], like, n_bytes, 0);
+}
+
+void bw_case_in_absent(bw_case *c)
+{
+    c->in[c->n_in++] = (operand){.absent = true, .alias = -1};
+}
+
+bw_tensor *bw_case_out(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims)
+{
+    return add_plain(c, &c->out[c->n_out++], dtype, n_dims, dims, NULL);
+}
+
+bw_tensor *bw_case_out_strided(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, const int64_t *strides)
+{
+    return add_plain(c, &c->out[c->n_out++], dtype, n_dims, dims, strides);
+}
+
+bw_tensor *bw_case_out_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes)
+{
+    return add_operand(c, &c->out[c->n_out++], like, n_bytes, 0);
+}
+
+bw_tensor *bw_case_out_kept(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims)
+{
+    bw_tensor *t = bw_case_out(c, dtype, n_dims, dims);
+    c->out[c->n_out - 1].kept = true;
+    return t;
+}
+
+void bw_case_out_alias(bw_case *c, int in)
+{
+    operand *o = &c->out[c->n_out++];
+    *o = c->in[in];
+    o->alias = in;
+    o->expected = must_alloc(o->live.n_bytes);
+}
+
+void bw_case_params(bw_case *c, const void *params, size_t n_bytes)
+{
+    if (n_bytes > sizeof c->params) {
+        fprintf(stderr, "params of %zu bytes are more than a case holds\n", n_bytes);
+        exit(2);
+    }
+    memcpy(c->params, params, n_bytes);
+    c->has_params = true;
+}
+
+void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns)
+{
+    c->out[c->n_out - 1].decode = decode;
+    c->out[c->n_out - 1].n_columns = n_columns;
+}
+
+void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step)
+{
+    c->reduction = reduction;
+    c->magnitude = magnitude;
+    c->step = step;
+}
+
+/* The operand a tensor belongs to. */
+static operand *find_operand(bw_case *c, const bw_tensor *t)
+{
+    for (int i = 0; i < c->n_in; i++)
+        if (&c->in[i].tensor == t)
+            return &c->in[i];
+    for (int i = 0; i < c->n_out; i++)
+        if (&c->out[i].tensor == t)
+            return &c->out[i];
+    return NULL;
+}
+
+void bw_case_fill_normal(bw_case *c, bw_tensor *t, double scale)
+{
+    operand *o = find_operand(c, t);
+    bw_rng *rng = &c->sink->rng;
+    if (t->layout || (!bw_can_encode(t->dtype) && t->dtype != BW_F64)) {
+        for (size_t i = 0; i < o->live.n_bytes; i++)
+            o->live.data[i] = (uint8_t)bw_rng_u32(rng);
+        return;
+    }
+    int64_t n = t->dims[t->n_dims - 1];
+    float *row = must_alloc((size_t)n * 4);
+    for (int64_t r = 0; r < operand_rows(o); r++) {
+        size_t offset;
+        operand_row_bytes(o, r, &offset);
+        for (int64_t i = 0; i < n; i++)
+            row[i] = (float)(bw_rng_normal(rng) * scale);
+        bw_err err = {0};
+        if (t->dtype == BW_F64)
+            for (int64_t i = 0; i < n; i++)
+                memcpy(o->live.data + offset + i * 8, &(double){(double)row[i]}, 8);
+        else if (bw_encode_row(t->dtype, row, o->live.data + offset, n, NULL, &err) != BW_OK) {
+            fprintf(stderr, "a %s row could not be made: %s\n", bw_dtype_name(t->dtype), err.text);
+            exit(2);
+        }
+    }
+    bw_free(row);
+}
+
+void bw_case_fill_special(bw_case *c, bw_tensor *t, int n)
+{
+    static const float values[] = {NAN,       INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, -1e-45f,
+                                   1.0e38f,   -3.0e38f, 88.7f,     -88.7f, 104.0f, -104.0f};
+    operand *o = find_operand(c, t);
+    int64_t n_rows = operand_rows(o), n_columns = operand_columns(o);
+    for (int k = 0; k < n && n_rows * n_columns > 0; k++) {
+        size_t offset;
+        operand_row_bytes(o, bw_cases_between(c->sink, 0, n_rows - 1), &offset);
+        float value = values[bw_rng_below(&c->sink->rng, sizeof values / sizeof *values)];
+        memcpy(o->live.data + offset + 4 * bw_cases_between(c->sink, 0, n_columns - 1), &value, 4);
+    }
+}
+
+void bw_case_fill_i32(bw_case *c, bw_tensor *t, int32_t low, int32_t high)
+{
+    for (int64_t i = 0; i < bw_tensor_elements(t); i++)
+        ((int32_t *)t->data)[i] = (int32_t)bw_cases_between(c->sink, low, high);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+static bw_op_call make_call(bw_case *c)
+{
+    bw_op_call call = {.op = c->op, .n_in = c->n_in, .n_out = c->n_out, .params = c->has_params ? c->params : NULL};
+    for (int i = 0; i < c->n_in; i++)
+        call.in[i] = c->in[i].absent ? NULL : &c->in[i].tensor;
+    for (int i = 0; i < c->n_out; i++)
+        call.out[i] = &c->out[i].tensor;
+    return call;
+}
+
+static void free_case(bw_case *c)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        bw_free(c->in[i].live.block);
+        bw_free(c->in[i].initial);
+        bw_free(c->in[i].expected);
+    }
+    for (int i = 0; i < c->n_out; i++) {
+        bw_free(c->out[i].expected);
+        if (c->out[i].alias < 0) {
+            bw_free(c->out[i].live.block);
+            bw_free(c->out[i].initial);
+        }
+    }
+    bw_free(c);
+}
+
+/* Everything as before a run: inputs and kept outputs restored, other outputs poisoned. */
+static void reset(bw_case *c)
+{
+    for (int i = 0; i < c->n_in; i++)
+        if (!c->in[i].absent)
+            memcpy(c->in[i].live.data, c->in[i].initial, c->in[i].live.n_bytes);
+    for (int i = 0; i < c->n_out; i++) {
+        operand *o = &c->out[i];
+        if (o->alias >= 0)
+            continue;
+        if (!o->kept)
+            memset(o->initial, POISON, o->live.n_bytes);
+        memcpy(o->live.data, o->initial, o->live.n_bytes);
+        set_guards(&o->live);
+    }
+}
+
+static const char *inspect(bw_case *c)
+{
+    static char sentence[100];
+    for (int i = 0; i < c->n_out; i++) {
+        const char *failure = compare_output(c, &c->out[i], i);
+        if (failure)
+            return failure;
+        if (!guards_are_whole(&c->out[i].live)) {
+            snprintf(sentence, sizeof sentence, "out%d was written beyond its end or before its start", i);
+            return sentence;
+        }
+    }
+    for (int i = 0; i < c->n_in; i++) {
+        bool is_output = c->in[i].absent;
+        for (int k = 0; k < c->n_out; k++)
+            is_output = is_output || c->out[k].alias == i;
+        if (!is_output && (memcmp(c->in[i].live.data, c->in[i].initial, c->in[i].live.n_bytes) != 0 ||
+                           !guards_are_whole(&c->in[i].live))) {
+            snprintf(sentence, sizeof sentence, "in%d was changed", i);
+            return sentence;
+        }
+    }
+    return NULL;
+}
+
+static void report(bw_case *c, const char *variant, int n_members, const char *failure)
+{
+    if (!failure) {
+        c->sink->n_passed++;
+        return;
+    }
+    c->sink->n_failed++;
+    printf("FAILED %s [%s] on %s with %d member%s: %s\n", bw_op_get(c->op)->name, c->name, variant, n_members,
+           n_members > 1 ? "s" : "", failure);
+}
+
+/* Change one element of an output that now equals ref; the comparison must notice. */
+static void self_test(bw_case *c)
+{
+    bw_case_sink *sink = c->sink;
+    for (int i = 0; i < c->n_out; i++) {
+        operand *o = &c->out[i];
+        int64_t n_rows = operand_rows(o), n = operand_columns(o);
+        if (n_rows * n == 0)
+            continue;
+        size_t offset, n_bytes = operand_row_bytes(o, bw_cases_between(sink, 0, n_rows - 1), &offset);
+        if (n_bytes == 0)
+            n_bytes = o->live.n_bytes / (size_t)n_rows;
+        /* A byte whose change can be seen at all: padding and a scale's lowest bits cannot. */
+        float *before = must_alloc((size_t)n * 4), *after = must_alloc((size_t)n * 4);
+        int64_t row = bw_cases_between(sink, 0, n_rows - 1);
+        n_bytes = operand_row_bytes(o, row, &offset);
+        if (n_bytes == 0) {
+            n_bytes = o->live.n_bytes / (size_t)n_rows;
+            offset = n_bytes * (size_t)row;
+        }
+        operand_decode(o, o->live.data, row, before);
+        size_t start = (size_t)bw_rng_below(&sink->rng, n_bytes);
+        bool is_changed = false;
+        uint8_t *byte = NULL;
+        for (size_t k = 0; k < n_bytes && !is_changed; k++) {
+            byte = o->live.data + offset + (start + k) % n_bytes;
+            *byte ^= 0x55;
+            operand_decode(o, o->live.data, row, after);
+            for (int64_t j = 0; j < n && !is_changed; j++)
+                is_changed = fabs((double)after[j] - (double)before[j]) > 0.05 * fabs((double)before[j]) + c->magnitude;
+            if (!is_changed)
+                *byte ^= 0x55;
+        }
+        const char *failure = NULL;
+        if (is_changed) {
+            failure = compare_output(c, o, i) ? NULL : "a corrupted element was not noticed";
+            *byte ^= 0x55;
+            report(c, "self-test", 1, failure);
+            sink->is_self_tested = true;
+        }
+        bw_free(before);
+        bw_free(after);
+    }
+}
+
+static void run_variant(bw_case *c, const char *variant, int team)
+{
+    bw_err err = {0};
+    bw_op_call call = make_call(c);
+    bw_device *device = c->sink->devices[team];
+    reset(c);
+    const char *failure = NULL;
+    if (bw_op_prepare(&call, device, variant, &err) != BW_OK || bw_op_run(&call, device, &err) != BW_OK)
+        failure = err.text;
+    else
+        failure = inspect(c);
+    report(c, variant, team + 1, failure);
+}
+
+void bw_case_run(bw_case *c)
+{
+    bw_case_sink *sink = c->sink;
+    if (sink->is_list) {
+        free_case(c);
+        return;
+    }
+    for (int i = 0; i < c->n_in; i++)
+        if (!c->in[i].absent)
+            memcpy(c->in[i].initial, c->in[i].live.data, c->in[i].live.n_bytes);
+    for (int i = 0; i < c->n_out; i++)
+        if (c->out[i].kept)
+            memcpy(c->out[i].initial, c->out[i].live.data, c->out[i].live.n_bytes);
+    bw_err err = {0};
+    bw_op_call call = make_call(c);
+    reset(c);
+    if (bw_op_prepare(&call, sink->devices[0], "ref", &err) != BW_OK ||
+        bw_op_run(&call, sink->devices[0], &err) != BW_OK) {
+        report(c, "ref", 1, err.text);
+        free_case(c);
+        return;
+    }
+    for (int i = 0; i < c->n_out; i++)
+        memcpy(c->out[i].expected, c->out[i].live.data, c->out[i].live.n_bytes);
+    const char *failure = inspect(c);
+    report(c, "ref", 1, failure);
+    if (!failure && !sink->is_self_tested)
+        self_test(c);
+    const char *names[MAX_VARIANTS];
+    int n = bw_op_list_variants(&call, sink->devices[0], names, MAX_VARIANTS);
+    for (int v = 1; v < n; v++) {
+        if (sink->only_variant && strcmp(sink->only_variant, names[v]) != 0) {
+            sink->n_skipped++;
+            continue;
+        }
+        for (int team = 0; team < N_TEAMS; team++)
+            run_variant(c, names[v], team);
+    }
+    free_case(c);
+}
+
+void bw_case_refuse(bw_case *c)
+{
+    if (c->sink->is_list) {
+        free_case(c);
+        return;
+    }
+    bw_err err = {0};
+    bw_op_call call = make_call(c);
+    const char *name = bw_op_get(c->op)->name, *failure = NULL;
+    bw_status status = bw_op_prepare(&call, c->sink->devices[0], NULL, &err);
+    if (status == BW_OK)
+        failure = "was accepted, and must be refused";
+    else if (status != BW_E_ARG || strncmp(err.text, name, strlen(name)) != 0)
+        failure = "was refused with another status than BW_E_ARG, or a sentence that does not begin with the op";
+    report(c, "check", 1, failure);
+    free_case(c);
+}

@@ -1,0 +1,142 @@
+/* bw-conformance: every op's kernels on a device against its reference.
+ *
+ *     bw-conformance [--device D] [--op NAME] [--variant NAME] [--seed N] [--nightly] [--list]
+ *
+ * The last line is "N passed, N failed, N skipped"; exit status 1 when any failed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bw_clock.h"
+#include "bw_dtype.h"
+#include "conformance.h"
+
+static bw_op_cases_fn *const cases[BW_OP_COUNT] = {
+#define BW_OP(NAME, name, family, formula) [BW_OP_##NAME] = bw_op_##name##_cases,
+#include "ops.def"
+#undef BW_OP
+};
+
+typedef struct options {
+    const char *device, *op, *variant;
+    uint64_t seed;
+    bool is_list, is_nightly;
+} options;
+
+static const char usage[] =
+    "usage: bw-conformance [--device D] [--op NAME] [--variant NAME] [--seed N] [--nightly] [--list]\n"
+    "Runs every kernel of every operation on a device and compares it with the reference.\n";
+
+static int read_options(int argc, char **argv, options *o)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(name, "--list") == 0) {
+            o->is_list = true;
+        } else if (strcmp(name, "--nightly") == 0) {
+            o->is_nightly = true;
+        } else if (strcmp(name, "--help") == 0) {
+            fputs(usage, stdout);
+            exit(0);
+        } else if (value && strcmp(name, "--device") == 0) {
+            o->device = value;
+            i++;
+        } else if (value && strcmp(name, "--op") == 0) {
+            o->op = value;
+            i++;
+        } else if (value && strcmp(name, "--variant") == 0) {
+            o->variant = value;
+            i++;
+        } else if (value && strcmp(name, "--seed") == 0) {
+            char *end;
+            o->seed = strtoull(value, &end, 10);
+            if (*value == 0 || *end != 0) {
+                fprintf(stderr, "--seed takes a number, not \"%s\"\n", value);
+                return 2;
+            }
+            i++;
+        } else {
+            fprintf(stderr, "\"%s\" is not an option, or lacks its value\n%s", name, usage);
+            return 2;
+        }
+    }
+    return 0;
+}
+
+/* The whole name, or family/name as --list prints it. */
+static bool is_wanted(const char *wanted, bw_op op)
+{
+    const bw_op_def *def = bw_op_get(op);
+    char full[128];
+    snprintf(full, sizeof full, "%s/%s", def->family, def->name);
+    return !wanted || strcmp(wanted, def->name) == 0 || strcmp(wanted, full) == 0 || strcmp(wanted, def->family) == 0;
+}
+
+static void list_op(const bw_case_sink *sink)
+{
+    const bw_op_def *def = bw_op_get(sink->op);
+    printf("%s/%s", def->family, def->name);
+    for (int d = 0; d < BW_DTYPE_COUNT; d++)
+        if (sink->dtypes >> d & 1)
+            printf(" %s", bw_dtype_name((bw_dtype)d));
+    printf("\n");
+}
+
+static void run_op(bw_case_sink *sink, bw_op op, uint64_t seed)
+{
+    sink->op = op;
+    sink->dtypes = 0;
+    sink->is_self_tested = false;
+    sink->n_cases = 0;
+    /* Each op draws from its own stream, so that --op repeats what a whole run did. */
+    bw_rng_init(&sink->rng, seed * 1000003u + (uint64_t)op);
+    int64_t passed = sink->n_passed, failed = sink->n_failed, begin = bw_clock_now_ns();
+    cases[op](sink);
+    if (sink->is_list) {
+        list_op(sink);
+        return;
+    }
+    if (!sink->is_self_tested) {
+        sink->n_failed++;
+        printf("FAILED %s: none of its cases could show that a corrupted element is noticed\n", bw_op_get(op)->name);
+    }
+    printf("%-14s %d cases, %" PRId64 " passed, %" PRId64 " failed, %.2f s\n", bw_op_get(op)->name, sink->n_cases,
+           sink->n_passed - passed, sink->n_failed - failed, (double)(bw_clock_now_ns() - begin) * 1e-9);
+}
+
+int main(int argc, char **argv)
+{
+    options o = {.device = "cpu:0", .seed = 1};
+    int bad = read_options(argc, argv, &o);
+    if (bad)
+        return bad;
+    bw_case_sink sink = {.only_variant = o.variant, .is_list = o.is_list, .is_nightly = o.is_nightly};
+    bw_err err = {0};
+    for (int i = 0; i < N_TEAMS; i++) {
+        if (bw_device_open(o.device, i + 1, &sink.devices[i], &err) != BW_OK) {
+            fprintf(stderr, "%s\n", err.text);
+            return 2;
+        }
+    }
+    if (!o.is_list)
+        printf("%s: %s, seed %" PRIu64 "\n", sink.devices[0]->name, sink.devices[0]->description, o.seed);
+    int n_ops = 0;
+    for (int op = 0; op < BW_OP_COUNT; op++) {
+        if (!is_wanted(o.op, (bw_op)op))
+            continue;
+        n_ops++;
+        run_op(&sink, (bw_op)op, o.seed);
+    }
+    for (int i = 0; i < N_TEAMS; i++)
+        bw_device_close(sink.devices[i]);
+    if (n_ops == 0) {
+        fprintf(stderr, "there is no operation \"%s\"; --list names them\n", o.op);
+        return 2;
+    }
+    if (!o.is_list)
+        printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", sink.n_passed, sink.n_failed,
+               sink.n_skipped);
+    return sink.n_failed ? 1 : 0;
+}

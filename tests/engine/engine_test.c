@@ -1,0 +1,403 @@
+/* The engine from end to end over the fake model: events, ends, limits, the queue, cancelling, closing. */
+#include "engine_harness.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "bw_clock.h"
+#include "bw_mem.h"
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_reset();
+    return 0;
+}
+
+static void generates_script(void **state)
+{
+    (void)state;
+    int64_t live = bw_mem_live();
+    bw_engine *e = make_engine(256, 2, 64, 0);
+    bw_request r = make_request("<script>Good day\xe2\x82\xac.<go>", 50);
+    outcome o;
+    run_request(e, &r, &o);
+    assert_string_equal(o.text.data, "Good day\xe2\x82\xac.");
+    assert_int_equal(o.last.type, BW_EVENT_END);
+    assert_int_equal(o.last.finish, BW_FINISH_EOS);
+    assert_int_equal(o.last.n_generated_tokens, 12);
+    assert_int_equal(o.last.n_prompt_tokens, 14);
+    assert_int_equal(o.n_tokens, 12);
+    assert_int_equal(o.n_events, 10); /* the three bytes of the euro sign come together */
+    outcome_deinit(&o);
+    r.max_tokens = 4;
+    run_request(e, &r, &o);
+    assert_string_equal(o.text.data, "Good");
+    assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
+    outcome_deinit(&o);
+    r.max_tokens = 0;
+    run_request(e, &r, &o);
+    assert_int_equal(o.text.len, 0);
+    assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
+    assert_int_equal(o.last.n_generated_tokens, 0);
+    outcome_deinit(&o);
+    bw_engine_free(e);
+    assert_int_equal(bw_mem_live(), live);
+}
+
+static void stop_strings(void **state)
+{
+    (void)state;
+    bw_engine *e = make_engine(256, 2, 64, 0);
+    static const struct {
+        const char *script, *stop[3], *text, *matched;
+    } cases[] = {
+        {"one two STOP three", {"STOP"}, "one two ", "STOP"},
+        {"one STO two", {"STOP"}, "one STO two", NULL},
+        {"abcde", {"bcd", "abcde"}, "a", "bcd"},
+        {"xabcd", {"cd", "bcd"}, "xa", "bcd"},
+        {"aaaab", {"aab"}, "aa", "aab"},
+        {"price 5\xe2\x82\xac!", {"\xe2\x82\xac"}, "price 5", "\xe2\x82\xac"},
+        {"end <en", {"<end>"}, "end <en", NULL},
+        {"x\n\ny", {"\n\n"}, "x", "\n\n"},
+        {"stop", {"stop"}, "", "stop"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char prompt[128];
+        snprintf(prompt, sizeof prompt, "<script>%s<go>", cases[i].script);
+        bw_request r = make_request(prompt, 100);
+        r.stop = cases[i].stop;
+        while (r.n_stop < 3 && cases[i].stop[r.n_stop])
+            r.n_stop++;
+        outcome o;
+        run_request(e, &r, &o);
+        assert_string_equal(o.text.data, cases[i].text);
+        assert_int_equal(o.last.finish, cases[i].matched ? BW_FINISH_STOP : BW_FINISH_EOS);
+        assert_string_equal(o.stop, cases[i].matched ? cases[i].matched : "");
+        outcome_deinit(&o);
+    }
+    bw_engine_free(e);
+}
+
+static void end_tokens(void **state)
+{
+    (void)state;
+    bw_engine *e = make_engine(256, 2, 64, 0);
+    bw_request r = make_request("<script>ab<turn>cd<go>", 5);
+    outcome o;
+    run_request(e, &r, &o);
+    assert_string_equal(o.text.data, "ab");
+    assert_int_equal(o.last.finish, BW_FINISH_EOS);
+    assert_int_equal(o.last.n_generated_tokens, 2);
+    outcome_deinit(&o);
+    r.ignore_eos = true;
+    run_request(e, &r, &o);
+    assert_string_equal(o.text.data, "abcd"); /* control tokens have no text */
+    assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
+    assert_int_equal(o.n_tokens, 5);
+    outcome_deinit(&o);
+    bw_engine_free(e);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    bw_engine *e = make_engine(64, 2, 64, 0);
+    bw_session *s = (bw_session *)&s;
+    bw_err err = {0};
+    static const int32_t outside[] = {20, 5000};
+    static const char *empty_stop[] = {""}, *bad_stop[] = {"\xff"};
+    static const bw_logit_bias bias[] = {{9999, 1}}, nan_bias[] = {{20, NAN}};
+    char long_prompt[80];
+    memset(long_prompt, 'x', sizeof long_prompt);
+    long_prompt[65] = 0;
+#define REFUSED(change, status, words)                                                                                 \
+    do {                                                                                                               \
+        bw_request r = make_request("hello", 5);                                                                       \
+        change;                                                                                                        \
+        assert_int_equal(bw_engine_submit(e, &r, &s, &err), status);                                                   \
+        assert_null(s);                                                                                                \
+        if (!strstr(err.text, words))                                                                                  \
+            fail_msg("\"%s\" lacks \"%s\"", err.text, words);                                                          \
+    } while (0)
+    int64_t live = bw_mem_live();
+    REFUSED(r.struct_size = 0, BW_E_ARG, "struct_size");
+    REFUSED(r.prompt = NULL, BW_E_ARG, "neither");
+    REFUSED(r.prompt = "", BW_E_ARG, "no tokens");
+    REFUSED(r.prompt = long_prompt, BW_E_RANGE, "65 tokens; the context holds 64");
+    REFUSED((long_prompt[64] = 0, r.prompt = long_prompt), BW_E_RANGE, "no room");
+    REFUSED((r.prompt = NULL, r.tokens = outside, r.n_tokens = 2), BW_E_RANGE, "token 1 of the prompt is 5000");
+    REFUSED(r.max_tokens = -1, BW_E_RANGE, "max_tokens is -1");
+    REFUSED(r.n_logprobs = 21, BW_E_RANGE, "n_logprobs is 21");
+    REFUSED(r.sampling.temperature = -1, BW_E_RANGE, "temperature is -1");
+    REFUSED(r.sampling.temperature = NAN, BW_E_RANGE, "temperature");
+    REFUSED(r.sampling.top_p = 0, BW_E_RANGE, "top_p");
+    REFUSED(r.sampling.top_p = 1.5f, BW_E_RANGE, "top_p");
+    REFUSED(r.sampling.min_p = -0.5f, BW_E_RANGE, "min_p");
+    REFUSED(r.sampling.top_k = -1, BW_E_RANGE, "top_k");
+    REFUSED(r.sampling.repetition_penalty = 0, BW_E_RANGE, "repetition_penalty");
+    REFUSED(r.sampling.frequency_penalty = INFINITY, BW_E_RANGE, "frequency_penalty");
+    REFUSED(r.sampling.presence_penalty = NAN, BW_E_RANGE, "presence_penalty");
+    REFUSED(r.sampling.repeat_last_n = -2, BW_E_RANGE, "repeat_last_n");
+    REFUSED((r.sampling.logit_bias = bias, r.sampling.n_logit_bias = 1), BW_E_RANGE, "token 9999");
+    REFUSED((r.sampling.logit_bias = nan_bias, r.sampling.n_logit_bias = 1), BW_E_RANGE, "logit_bias of token 20");
+    REFUSED(r.sampling.n_logit_bias = 1, BW_E_ARG, "logit_bias is NULL");
+    REFUSED((r.stop = empty_stop, r.n_stop = 1), BW_E_ARG, "stop string 0 is empty");
+    REFUSED((r.stop = bad_stop, r.n_stop = 1), BW_E_ARG, "not valid UTF-8");
+    REFUSED(r.n_stop = 1, BW_E_ARG, "stop is NULL");
+    REFUSED((r.stop = bad_stop, r.n_stop = 65), BW_E_RANGE, "65 stop strings");
+    assert_int_equal(bw_mem_live(), live);
+    bw_engine_stats stats;
+    bw_engine_get_stats(e, &stats);
+    assert_int_equal(stats.n_rejected, 25);
+    assert_int_equal(stats.n_requests, 0);
+    /* and what just fits is taken */
+    bw_request r = make_request(long_prompt, 0);
+    outcome o;
+    run_request(e, &r, &o);
+    assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
+    outcome_deinit(&o);
+    long_prompt[63] = 0;
+    r = make_request(long_prompt, 5);
+    r.ignore_eos = true;
+    run_request(e, &r, &o);
+    assert_int_equal(o.last.n_generated_tokens, 1);
+    outcome_deinit(&o);
+    bw_engine_free(e);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    bw_engine_options o;
+    bw_engine *e = NULL;
+    bw_err err = {0};
+    int64_t live = bw_mem_live();
+#define REFUSED_OPTION(change, status, words)                                                                          \
+    do {                                                                                                               \
+        bw_engine_options_init(&o);                                                                                    \
+        o.model = "fake.gguf";                                                                                         \
+        change;                                                                                                        \
+        e = (bw_engine *)&e;                                                                                           \
+        assert_int_equal(bw_engine_new(&o, &e, &err), status);                                                         \
+        assert_null(e);                                                                                                \
+        if (!strstr(err.text, words))                                                                                  \
+            fail_msg("\"%s\" lacks \"%s\"", err.text, words);                                                          \
+    } while (0)
+    REFUSED_OPTION(o.struct_size = 4, BW_E_ARG, "struct_size");
+    REFUSED_OPTION(o.model = NULL, BW_E_ARG, "no model");
+    REFUSED_OPTION(o.n_parallel = 65, BW_E_RANGE, "n_parallel is 65");
+    REFUSED_OPTION(o.n_queue = -1, BW_E_RANGE, "n_queue is -1");
+    REFUSED_OPTION(o.n_batch = 3, BW_E_RANGE, "n_batch is 3; it must be at least n_parallel, which is 4");
+    REFUSED_OPTION(o.n_ctx = -1, BW_E_RANGE, "n_ctx is -1");
+    REFUSED_OPTION(o.kv_tokens = -5, BW_E_RANGE, "kv_tokens is -5");
+    REFUSED_OPTION(o.kv_dtype = 3, BW_E_RANGE, "kv_dtype is 3");
+    REFUSED_OPTION(o.n_threads = 1000, BW_E_RANGE, "n_threads is 1000");
+    REFUSED_OPTION(o.device = "tpu:0", BW_E_NOT_FOUND, "tpu:0");
+    REFUSED_OPTION(fake.fail_open = true, BW_E_IO, "fake.gguf");
+    fake.fail_open = false;
+    fake.fail_step = 1;
+    REFUSED_OPTION((void)0, BW_E_DEVICE, "step 1"); /* the warm-up */
+    assert_int_equal(bw_mem_live(), live);
+}
+
+/* A long one that cannot end by itself. */
+static bw_request endless(void)
+{
+    bw_request r = make_request("go on", 100000);
+    r.ignore_eos = true;
+    return r;
+}
+
+static void wait_running(bw_engine *e, int32_t n)
+{
+    bw_engine_stats stats;
+    for (int i = 0; i < 5000; i++) {
+        bw_engine_get_stats(e, &stats);
+        if (stats.n_running == n)
+            return;
+        bw_clock_sleep_ms(1);
+    }
+    fail_msg("%d sessions run instead of %d", stats.n_running, n);
+}
+
+static void queue_and_cancel(void **state)
+{
+    (void)state;
+    bw_engine_options options;
+    bw_engine_options_init(&options);
+    options.model = "fake.gguf";
+    options.n_parallel = 2;
+    options.n_queue = 3;
+    options.n_ctx = 4096;
+    fake.step_us = 2000;
+    bw_engine *e = NULL;
+    bw_err err = {0};
+    assert_ok(bw_engine_new(&options, &e, &err), err);
+    bw_session *s[6] = {0};
+    bw_request r = endless();
+    for (int i = 0; i < 5; i++)
+        s[i] = submit(e, &r);
+    assert_int_equal(bw_engine_submit(e, &r, &s[5], &err), BW_E_FULL);
+    assert_non_null(strstr(err.text, "full"));
+    wait_running(e, 2);
+    bw_event event;
+    assert_ok(bw_session_next(s[1], 10000, &event, &err), err);
+    bw_engine_stats stats;
+    bw_engine_get_stats(e, &stats);
+    assert_int_equal(stats.n_waiting, 3);
+    assert_int_equal(stats.kv_pages_used, 2);
+    assert_int_equal(bw_session_next(s[4], 0, &event, &err), BW_E_TIMEOUT);
+    int64_t began = bw_clock_now_ns();
+    assert_int_equal(bw_session_next(s[4], 60, &event, &err), BW_E_TIMEOUT);
+    assert_true(bw_clock_now_ns() - began >= 59000000);
+    bw_session_cancel(s[3]); /* waiting */
+    outcome o;
+    assert_true(read_all(s[3], &o));
+    assert_int_equal(o.last.finish, BW_FINISH_CANCELLED);
+    assert_int_equal(o.last.n_generated_tokens, 0);
+    outcome_deinit(&o);
+    assert_int_equal(bw_session_next(s[3], -1, &event, &err), BW_E_CLOSED);
+    bw_session_cancel(s[0]); /* running */
+    assert_true(read_all(s[0], &o));
+    assert_int_equal(o.last.type, BW_EVENT_END);
+    assert_int_equal(o.last.finish, BW_FINISH_CANCELLED);
+    outcome_deinit(&o);
+    bw_session_free(s[1]); /* free while it runs: its place goes to the next */
+    s[1] = NULL;
+    bw_session_cancel(s[2]);
+    bw_session_cancel(s[4]);
+    assert_true(read_all(s[2], &o));
+    outcome_deinit(&o);
+    assert_true(read_all(s[4], &o));
+    outcome_deinit(&o);
+    wait_running(e, 0);
+    bw_engine_get_stats(e, &stats);
+    assert_int_equal(stats.n_cancelled, 5);
+    assert_int_equal(stats.n_rejected, 1);
+    assert_int_equal(stats.kv_pages_used, 0);
+    for (int i = 0; i < 5; i++)
+        bw_session_free(s[i]);
+    bw_engine_free(e);
+}
+
+static void close_with_sessions(void **state)
+{
+    (void)state;
+    int64_t live = bw_mem_live();
+    bw_engine *e = make_engine(4096, 1, 64, 0);
+    fake.step_us = 1000;
+    bw_request r = endless();
+    bw_session *runs = submit(e, &r), *waits = submit(e, &r);
+    bw_event event;
+    bw_err err = {0};
+    assert_ok(bw_session_next(runs, 10000, &event, &err), err);
+    bw_engine_free(e);
+    assert_int_equal(event.type, BW_EVENT_TEXT); /* still there */
+    assert_int_equal(strlen(event.text), event.text_bytes);
+    while (bw_session_next(runs, -1, &event, &err) == BW_OK)
+        ;
+    assert_int_equal(err.status, BW_E_CLOSED);
+    assert_int_equal(bw_session_next(waits, -1, &event, &err), BW_E_CLOSED);
+    assert_int_equal(bw_session_next(waits, 0, &event, &err), BW_E_CLOSED);
+    bw_session_free(runs);
+    bw_session_cancel(waits);
+    bw_session_free(waits);
+    bw_engine_free(NULL);
+    bw_session_free(NULL);
+    assert_int_equal(bw_mem_live(), live);
+}
+
+typedef struct notified {
+    _Atomic int calls;
+    _Atomic(bw_session *) free_this;
+    _Atomic int missing;
+} notified;
+
+static void on_notify(void *user)
+{
+    notified *n = user;
+    bw_session *s = atomic_exchange(&n->free_this, NULL);
+    atomic_fetch_add(&n->calls, 1);
+    bw_session_free(s);
+}
+
+static void notifies(void **state)
+{
+    (void)state;
+    int64_t live = bw_mem_live();
+    bw_engine *e = make_engine(4096, 2, 64, 0);
+    notified n = {0};
+    bw_request r = make_request("<script>hello<go>", 20);
+    r.notify = on_notify;
+    r.notify_user = &n;
+    bw_session *s = submit(e, &r);
+    for (int i = 0; i < 5000 && n.calls < 6; i++)
+        bw_clock_sleep_ms(1);
+    assert_int_equal(n.calls, 6); /* five pieces of text and the end */
+    outcome o;
+    assert_true(read_all(s, &o));
+    assert_string_equal(o.text.data, "hello");
+    outcome_deinit(&o);
+    bw_session_free(s);
+    /* freeing the session from within notify, on the engine's thread */
+    fake.step_us = 2000;
+    r = endless();
+    r.notify = on_notify;
+    r.notify_user = &n;
+    n.calls = 0;
+    s = submit(e, &r);
+    atomic_store(&n.free_this, s);
+    wait_running(e, 1);
+    wait_running(e, 0);
+    assert_int_equal(n.calls, 1);
+    /* never after free has returned */
+    s = submit(e, &r);
+    bw_session_free(s);
+    int before = n.calls;
+    wait_running(e, 0);
+    bw_clock_sleep_ms(20);
+    assert_int_equal(n.calls, before);
+    bw_engine_free(e);
+    assert_int_equal(bw_mem_live(), live);
+}
+
+static void failing_step(void **state)
+{
+    (void)state;
+    bw_engine *e = make_engine(256, 2, 64, 0);
+    bw_request r = make_request("<script>hello<go>", 20);
+    outcome o;
+    for (int mode = 0; mode < 2; mode++) {
+        *(mode ? &fake.nan_step : &fake.fail_step) = fake_get_counts().steps + 3;
+        run_request(e, &r, &o);
+        assert_int_equal(o.last.type, BW_EVENT_ERROR);
+        assert_int_equal(o.last.finish, BW_FINISH_ERROR);
+        assert_int_equal(o.err.status, BW_E_DEVICE);
+        assert_non_null(strstr(o.err.text, mode ? "token 7" : "failed in step"));
+        assert_string_equal(o.text.data, "he");
+        outcome_deinit(&o);
+        run_request(e, &r, &o);
+        assert_int_equal(o.last.finish, BW_FINISH_EOS);
+        assert_string_equal(o.text.data, "hello");
+        outcome_deinit(&o);
+    }
+    bw_engine_stats stats;
+    bw_engine_get_stats(e, &stats);
+    assert_int_equal(stats.n_failed, 2);
+    assert_int_equal(stats.n_completed, 2);
+    assert_int_equal(stats.kv_pages_used, 0);
+    bw_engine_free(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(generates_script, setup),   cmocka_unit_test_setup(stop_strings, setup),
+        cmocka_unit_test_setup(end_tokens, setup),         cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(bad_options, setup),        cmocka_unit_test_setup(queue_and_cancel, setup),
+        cmocka_unit_test_setup(close_with_sessions, setup), cmocka_unit_test_setup(notifies, setup),
+        cmocka_unit_test_setup(failing_step, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs one libFuzzer target for some seconds from its seeds. usage: tools/fuzz.sh TARGET SECONDS
+set -eu
+target=$1 seconds=$2
+name=$(basename "$target" | sed 's/^fuzz_//')
+seeds=$(dirname "$0")/../tests/fuzz/seeds/$name
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -d "$seeds" ] || seeds=
+# shellcheck disable=SC2086
+"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/" "$work" $seeds

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Everything that CI runs. Prints the time of each part and ends with "N passed, N failed, N skipped".
+# usage: tools/test.sh [--coverage]     (--coverage: only the coverage build, its tests and its figures)
+set -u
+cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C.UTF-8
+passed=0 failed=0 skipped=0 part_begin=0 part_name=
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+
+begin() { part_name=$1; part_begin=$(date +%s); echo "== $part_name"; }
+end() { echo "-- $part_name: $(($(date +%s) - part_begin)) s"; }
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); echo "FAILED: $1"; }
+skip() { skipped=$((skipped + 1)); echo "SKIPPED: $1"; }
+# run NAME COMMAND...: one check; its output is shown when it fails
+run() {
+    local name=$1; shift
+    if "$@" >"$out/log" 2>&1; then pass; else fail "$name"; tail -n 60 "$out/log"; fi
+}
+# suite NAME BUILD_DIR [CTEST OPTIONS...]: every ctest of a build counts
+suite() {
+    local name=$1 dir=$2; shift 2
+    ctest --test-dir "$dir" --output-on-failure --timeout 900 "$@" >"$out/log" 2>&1
+    local total bad
+    total=$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$out/log" | tail -1)
+    bad=$(sed -n 's/.* \([0-9]*\) tests failed out of.*/\1/p' "$out/log" | tail -1)
+    if [ -z "$total" ]; then fail "$name: no tests ran"; tail -n 30 "$out/log"; return; fi
+    passed=$((passed + total - bad)); failed=$((failed + bad))
+    grep -E '^ *[0-9]+/[0-9]+ Test' "$out/log"
+    # what a test itself left out, it says on a line of its own
+    while IFS= read -r line; do skip "$name: ${line#*SKIPPED: }"; done < <(grep -h 'SKIPPED: ' "$dir"/Testing/Temporary/LastTest.log 2>/dev/null)
+    [ "$bad" = 0 ] || tail -n 200 "$out/log"
+}
+build() {
+    local dir=$1; shift
+    cmake -S . -B "$dir" -G Ninja "$@" >"$out/log" 2>&1 && cmake --build "$dir" >>"$out/log" 2>&1
+}
+
+begin "packages"
+run packages tools/packages.sh test
+end
+
+if [ "${1:-}" = --coverage ]; then
+    begin "coverage"
+    run "coverage build" build build-coverage -DCMAKE_BUILD_TYPE=Debug -DBW_COVERAGE=ON
+    suite "coverage tests" build-coverage
+    tools/coverage.sh build-coverage
+    end
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ]; exit
+fi
+
+begin "sources: formatting, lengths, words"
+run formatting tools/check_sources.sh
+end
+
+begin "build (gcc, release)"
+run "release build" build build -DCMAKE_BUILD_TYPE=Release -DBW_GFX=none
+end
+
+begin "the small real model"
+if model=$(tools/get_model.sh 2>"$out/log"); then
+    pass; export BW_TEST_MODEL=$model
+else
+    skip "the real model could not be fetched"; tail -n 3 "$out/log"
+fi
+end
+
+begin "tests (gcc, release)"
+suite release build
+end
+
+begin "installed library, header and example"
+run install tools/check_install.sh build
+end
+
+begin "address and undefined-behaviour sanitizers (clang)"
+run "asan build" build build-asan -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DBW_SANITIZE=address,undefined
+BW_TEST_MODEL='' suite asan build-asan -LE speed
+end
+
+begin "thread sanitizer (clang)"
+run "tsan build" build build-tsan -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DBW_SANITIZE=thread
+BW_TEST_MODEL='' suite tsan build-tsan -L threads
+end
+
+begin "fuzzing, 20 s each"
+if build build-fuzz -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DBW_FUZZ=ON -DBW_SANITIZE=address,undefined; then
+    pass
+    for target in build-fuzz/fuzz/fuzz_*; do
+        [ -x "$target" ] && [ -f "$target" ] || continue
+        mkdir -p "$out/corpus"
+        run "$(basename "$target")" tools/fuzz.sh "$target" 20
+    done
+else
+    fail "fuzz build"; tail -n 30 "$out/log"
+fi
+end
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
