@@ -120,8 +120,7 @@ static bw_status read_long(parser *p, const char *word, bw_err *err)
     if (!o)
         return bw_fail(err, BW_E_ARG, "there is no option --%.*s", (int)(n < 100 ? n : 100), name);
     if (o->kind == CLI_FLAG)
-        return equals ? bw_fail(err, BW_E_ARG, "--%s takes no value", o->name)
-                      : set_value(o, NULL, p->settings, err);
+        return equals ? bw_fail(err, BW_E_ARG, "--%s takes no value", o->name) : set_value(o, NULL, p->settings, err);
     return equals ? set_value(o, equals + 1, p->settings, err) : take_next(p, o, word, err);
 }
 

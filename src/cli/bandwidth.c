@@ -11,7 +11,7 @@ typedef uint64_t lanes __attribute__((vector_size(32)));
 
 typedef struct reading {
     unsigned char *data;
-    int64_t n_bytes; /* a multiple of UNIT */
+    int64_t n_bytes;      /* a multiple of UNIT */
     _Atomic uint64_t sum; /* so that the reads cannot be left out */
     bool fill;
 } reading;

@@ -19,13 +19,13 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* ---- options (args.c) ---------------------------------------------------------------------------------------- */
 
 typedef enum cli_kind {
-    CLI_FLAG,   /* bool: set to true; takes no value */
-    CLI_TEXT,   /* const char * */
-    CLI_TEXTS,  /* cli_texts: may be given several times */
-    CLI_I32,    /* int32_t within min..max */
-    CLI_U64,    /* cli_u64 */
-    CLI_F32,    /* float within min..max */
-    CLI_CHOICE  /* int32_t: the index of the word in `choices` */
+    CLI_FLAG,  /* bool: set to true; takes no value */
+    CLI_TEXT,  /* const char * */
+    CLI_TEXTS, /* cli_texts: may be given several times */
+    CLI_I32,   /* int32_t within min..max */
+    CLI_U64,   /* cli_u64 */
+    CLI_F32,   /* float within min..max */
+    CLI_CHOICE /* int32_t: the index of the word in `choices` */
 } cli_kind;
 
 enum { CLI_MAX_TEXTS = 64 };
@@ -43,10 +43,10 @@ typedef struct cli_option {
     const char *name; /* without the dashes */
     char letter;      /* 0 = none */
     cli_kind kind;
-    size_t offset;       /* of the variable in the command's settings */
-    const char *metavar; /* the value's name in the help; NULL for flags */
-    const char *help;    /* one line */
-    double min, max;     /* CLI_I32, CLI_F32 */
+    size_t offset;              /* of the variable in the command's settings */
+    const char *metavar;        /* the value's name in the help; NULL for flags */
+    const char *help;           /* one line */
+    double min, max;            /* CLI_I32, CLI_F32 */
     const char *const *choices; /* CLI_CHOICE; NULL-terminated */
 } cli_option;
 
@@ -149,20 +149,44 @@ typedef struct cli_sampling_settings {
 void cli_sampling_init(cli_sampling_settings *settings);
 /* The options of a cli_sampling_settings at offset `base` of the settings. */
 #define CLI_SAMPLING_OPTIONS(base)                                                                                     \
-    {"temp", 0, CLI_F32, (base) + offsetof(cli_sampling_settings, temperature), "X",                                 \
-     "temperature; 0 takes the likeliest token (default 0.7)", 0, 100, NULL},                                          \
-    {"top-k", 0, CLI_I32, (base) + offsetof(cli_sampling_settings, top_k), "N",                                        \
-     "sample from the N likeliest tokens; 0 = off (default 40)", 0, 1e9, NULL},                                        \
-    {"top-p", 0, CLI_F32, (base) + offsetof(cli_sampling_settings, top_p), "X",                                        \
-     "sample from the likeliest tokens that hold X of the probability; 1 = off (default 0.95)", 1e-6, 1, NULL},        \
-    {"min-p", 0, CLI_F32, (base) + offsetof(cli_sampling_settings, min_p), "X",                                        \
-     "drop tokens less likely than X times the likeliest; 0 = off (default 0)", 0, 1, NULL},                           \
-    {"repeat-penalty", 0, CLI_F32, (base) + offsetof(cli_sampling_settings, repeat_penalty), "X",                      \
-     "make tokens that were used before less likely; 1 = off (default 1)", 0.01, 100, NULL},                           \
-    {"seed", 's', CLI_U64, (base) + offsetof(cli_sampling_settings, seed), "N",                                        \
-     "seed of the random numbers (default: a new one each time)", 0, 0, NULL},                                         \
-    {"stop", 0, CLI_TEXTS, (base) + offsetof(cli_sampling_settings, stop), "TEXT",                                     \
-     "end before this text; may be given several times", 0, 0, NULL}
+    {"temp",  0,                                                                                                       \
+     CLI_F32, (base) + offsetof(cli_sampling_settings, temperature),                                                   \
+     "X",     "temperature; 0 takes the likeliest token (default 0.7)",                                                \
+     0,       100,                                                                                                     \
+     NULL},                                                                                                            \
+        {"top-k", 0,                                                                                                   \
+         CLI_I32, (base) + offsetof(cli_sampling_settings, top_k),                                                     \
+         "N",     "sample from the N likeliest tokens; 0 = off (default 40)",                                          \
+         0,       1e9,                                                                                                 \
+         NULL},                                                                                                        \
+        {"top-p", 0,                                                                                                   \
+         CLI_F32, (base) + offsetof(cli_sampling_settings, top_p),                                                     \
+         "X",     "sample from the likeliest tokens that hold X of the probability; 1 = off (default 0.95)",           \
+         1e-6,    1,                                                                                                   \
+         NULL},                                                                                                        \
+        {"min-p", 0,                                                                                                   \
+         CLI_F32, (base) + offsetof(cli_sampling_settings, min_p),                                                     \
+         "X",     "drop tokens less likely than X times the likeliest; 0 = off (default 0)",                           \
+         0,       1,                                                                                                   \
+         NULL},                                                                                                        \
+        {"repeat-penalty",                                                                                             \
+         0,                                                                                                            \
+         CLI_F32,                                                                                                      \
+         (base) + offsetof(cli_sampling_settings, repeat_penalty),                                                     \
+         "X",                                                                                                          \
+         "make tokens that were used before less likely; 1 = off (default 1)",                                         \
+         0.01,                                                                                                         \
+         100,                                                                                                          \
+         NULL},                                                                                                        \
+        {"seed",  's',                                                                                                 \
+         CLI_U64, (base) + offsetof(cli_sampling_settings, seed),                                                      \
+         "N",     "seed of the random numbers (default: a new one each time)",                                         \
+         0,       0,                                                                                                   \
+         NULL},                                                                                                        \
+    {                                                                                                                  \
+        "stop", 0, CLI_TEXTS, (base) + offsetof(cli_sampling_settings, stop), "TEXT",                                  \
+            "end before this text; may be given several times", 0, 0, NULL                                             \
+    }
 void cli_sampling_apply(const cli_sampling_settings *settings, bw_request *request);
 
 /* The engine's options that these settings say; model, parallelism and progress are the caller's to add. */

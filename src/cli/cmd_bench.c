@@ -4,6 +4,7 @@
  * needed. Every number is the median over the repetitions, after one run that does not count. */
 #include "bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +24,8 @@ static void init(void *settings)
 }
 
 static const cli_option options[] = {
-    {"n-prompt", 'p', CLI_I32, offsetof(bench_settings, n_prompt), "N", "tokens of the prompt; 0 leaves it out (default 512)",
-     0, 1048576, NULL},
+    {"n-prompt", 'p', CLI_I32, offsetof(bench_settings, n_prompt), "N",
+     "tokens of the prompt; 0 leaves it out (default 512)", 0, 1048576, NULL},
     {"n-generate", 'n', CLI_I32, offsetof(bench_settings, n_generate), "N",
      "tokens to generate; 0 leaves it out (default 128)", 0, 1048576, NULL},
     {"parallel", 0, CLI_I32, offsetof(bench_settings, n_parallel), "N",

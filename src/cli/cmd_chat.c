@@ -80,9 +80,9 @@ static bw_status turn(chat *c, const char *line, size_t n_bytes, bw_err *err)
     cli_add_message(&c->messages, "user", line, n_bytes);
     size_t after = c->messages.len;
     bw_str_add_char(&c->messages, ']');
-    bw_status status = c->messages.failed
-                           ? bw_fail_memory(err, after, "the conversation")
-                           : bw_engine_render_chat(c->engine, c->messages.data, NULL, true, &prompt, &prompt_bytes, err);
+    bw_status status = c->messages.failed ? bw_fail_memory(err, after, "the conversation")
+                                          : bw_engine_render_chat(c->engine, c->messages.data, NULL, true, &prompt,
+                                                                  &prompt_bytes, err);
     if (status == BW_OK)
         status = generate(c, prompt, prompt_bytes, &answer, &result, err);
     bw_free(prompt);

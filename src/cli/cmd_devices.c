@@ -74,8 +74,7 @@ static int print_json(const machine *m)
                       "],\"threads\":%d,\"threads_online\":%d,\"l1d_bytes\":%lld,\"l2_bytes\":%lld,\"l3_bytes\":%lld,"
                       "\"memory_bytes\":%lld,\"memory_available_bytes\":%lld,\"huge_pages\":\"%s\"",
                       m->n_threads, m->n_online, (long long)m->cpu->l1d_bytes, (long long)m->cpu->l2_bytes,
-                      (long long)m->cpu->l3_bytes, (long long)m->memory_bytes, (long long)m->free_bytes,
-                      m->huge_pages);
+                      (long long)m->cpu->l3_bytes, (long long)m->memory_bytes, (long long)m->free_bytes, m->huge_pages);
     if (m->bandwidth > 0)
         bw_str_add_format(&out, ",\"read_bytes_per_s\":%.0f", m->bandwidth);
     bw_str_add_format(&out, "}],\"gpu_backends\":[],\"version\":\"%s\"}\n", bw_version());

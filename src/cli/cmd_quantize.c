@@ -81,9 +81,10 @@ static int report(const quantize_settings *s, const char *out_path, const bw_qua
 {
     char a[16], b[16];
     if (!s->json) {
-        cli_note("%s: %s of weights became %s (%d tensors converted, %d of them in another type; %d copied) in %.1f s\n",
-                 out_path, cli_format_bytes(a, (double)r->bytes_in), cli_format_bytes(b, (double)r->bytes_out),
-                 r->n_converted, r->n_fallback, r->n_copied, seconds);
+        cli_note(
+            "%s: %s of weights became %s (%d tensors converted, %d of them in another type; %d copied) in %.1f s\n",
+            out_path, cli_format_bytes(a, (double)r->bytes_in), cli_format_bytes(b, (double)r->bytes_out),
+            r->n_converted, r->n_fallback, r->n_copied, seconds);
         return CLI_OK;
     }
     bw_str out = {0};

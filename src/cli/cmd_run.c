@@ -83,8 +83,7 @@ static int read_prompt(const cli_command *command, const run_settings *s, char *
     if (prompt->failed)
         return cli_fail("there is no memory for the prompt");
     if (bw_utf8_valid_prefix(prompt->data ? prompt->data : "", prompt->len) != prompt->len)
-        return cli_fail("the prompt is not UTF-8: byte %zu is wrong",
-                        bw_utf8_valid_prefix(prompt->data, prompt->len));
+        return cli_fail("the prompt is not UTF-8: byte %zu is wrong", bw_utf8_valid_prefix(prompt->data, prompt->len));
     return CLI_OK;
 }
 
@@ -121,8 +120,8 @@ static int print_json(const bw_str *text, const cli_result *r)
                       ",\"finish\":\"%s\",\"prompt_tokens\":%d,\"cached_tokens\":%d,\"generated_tokens\":%d,"
                       "\"prompt_ms\":%.3f,\"generate_ms\":%.3f,\"prompt_tokens_per_s\":%.3f,"
                       "\"generate_tokens_per_s\":%.3f}\n",
-                      cli_finish_name(r->finish), (int)r->n_prompt, (int)r->n_cached, (int)r->n_generated,
-                      r->prompt_ms, r->generate_ms, cli_prompt_rate(r), cli_generate_rate(r));
+                      cli_finish_name(r->finish), (int)r->n_prompt, (int)r->n_cached, (int)r->n_generated, r->prompt_ms,
+                      r->generate_ms, cli_prompt_rate(r), cli_generate_rate(r));
     return cli_out_str(&out);
 }
 

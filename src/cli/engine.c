@@ -26,8 +26,7 @@ const cli_group cli_engine_group = {"Model", engine_options, sizeof engine_optio
 
 void cli_sampling_init(cli_sampling_settings *settings)
 {
-    *settings = (cli_sampling_settings){
-        .temperature = 0.7f, .top_p = 0.95f, .top_k = 40, .repeat_penalty = 1};
+    *settings = (cli_sampling_settings){.temperature = 0.7f, .top_p = 0.95f, .top_k = 40, .repeat_penalty = 1};
 }
 
 void cli_sampling_apply(const cli_sampling_settings *settings, bw_request *request)
@@ -109,8 +108,9 @@ bw_status cli_generate(bw_engine *engine, const bw_request *request, bool stream
             if (text)
                 bw_str_add_bytes(text, event.text, event.text_bytes);
         } else if (event.type != BW_EVENT_PROMPT) {
-            *result = (cli_result){event.finish,          event.n_prompt_tokens, event.n_cached_tokens,
-                                   event.n_generated_tokens, event.prompt_ms,       event.generate_ms};
+            *result =
+                (cli_result){event.finish,    event.n_prompt_tokens, event.n_cached_tokens, event.n_generated_tokens,
+                             event.prompt_ms, event.generate_ms};
             status = event.type == BW_EVENT_ERROR ? (err->status ? err->status : BW_E_INTERNAL) : BW_OK;
             break;
         }

@@ -65,10 +65,10 @@ static int run_command(const cli_command *command, char **argv, int argc)
         code = help(command);
     } else {
         cli_set_quiet(common->quiet);
-        bw_log_configure(common->quiet                            ? BW_LOG_ERROR
-                         : common->verbose                        ? BW_LOG_DEBUG
+        bw_log_configure(common->quiet                           ? BW_LOG_ERROR
+                         : common->verbose                       ? BW_LOG_DEBUG
                          : command->log_info || common->log_json ? BW_LOG_INFO
-                                                                  : BW_LOG_WARN,
+                                                                 : BW_LOG_WARN,
                          common->log_json);
         code = command->run(command, settings, argv, n_words);
     }
