@@ -169,10 +169,10 @@ static void count_remove(bw_sampler *s, int32_t token, bool generated)
     c->n_generated -= generated;
     if (--c->n_all > 0)
         return;
+    remove_slot(s, i);
     int32_t last = s->n_counts - 1;
     if (at != last)
         s->slots[find_slot(s, s->counts[last].token)] = at;
-    remove_slot(s, i);
     s->counts[at] = s->counts[last];
     s->n_counts = last;
 }

@@ -41,6 +41,8 @@ typedef struct fake_counts {
     int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps;
 } fake_counts;
 fake_counts fake_get_counts(void);
+/* The row of logits [n_vocab] that follows tokens[0..n): what the model must give whatever pages they lie in. */
+void fake_logits(const int32_t *tokens, int32_t n, int32_t n_vocab, float *row);
 void fake_reset(void);
 
 #endif

@@ -24,6 +24,7 @@ struct bw_lm {
     int32_t n_vocab;
     int32_t *slots;   /* [n_pages, BW_LM_PAGE_TOKENS] token, -1 = never written */
     int32_t *owners;  /* [n_pages] the sequence that writes the page in this step, -1 = none */
+    int32_t *history; /* [max_seq_pages * BW_LM_PAGE_TOKENS] */
     float *logits;    /* [max_outputs, n_vocab] */
     bw_tokenizer *tokenizer;
 };
@@ -101,9 +102,10 @@ bw_status bw_lm_new(bw_lm_file *file, bw_device *device, const bw_lm_options *op
     size_t n_slots = (size_t)options->n_pages * BW_LM_PAGE_TOKENS;
     lm->slots = bw_alloc_array(n_slots, sizeof *lm->slots);
     lm->owners = bw_alloc_array((size_t)options->n_pages, sizeof *lm->owners);
+    lm->history = bw_alloc_array((size_t)options->max_seq_pages * BW_LM_PAGE_TOKENS, sizeof *lm->history);
     lm->logits = bw_alloc_array((size_t)options->max_outputs * (size_t)lm->n_vocab, sizeof *lm->logits);
     lm->tokenizer = fake_tokenizer_new(fake.n_vocab_extra);
-    if (!lm->slots || !lm->owners || !lm->logits || !lm->tokenizer) {
+    if (!lm->slots || !lm->owners || !lm->history || !lm->logits || !lm->tokenizer) {
         bw_lm_free(lm);
         return bw_fail_memory(err, n_slots * 4, "the model's pages");
     }
@@ -119,6 +121,7 @@ void bw_lm_free(bw_lm *lm)
     bw_lm_file_close(lm->file);
     bw_free(lm->slots);
     bw_free(lm->owners);
+    bw_free(lm->history);
     bw_free(lm->logits);
     bw_tokenizer_free(lm->tokenizer);
     bw_free(lm);
@@ -148,33 +151,27 @@ static uint64_t mix(uint64_t h)
     return h * 0xbf58476d1ce4e5b9u;
 }
 
-/* The token that a script asks for after position `at`, -1 when the sequence has no script. */
-static int32_t scripted(bw_lm *lm, const bw_lm_seq *seq, int32_t at)
+/* The token that a script asks for after tokens[0..n), -1 when there is no script. */
+static int32_t scripted(const int32_t *tokens, int32_t n)
 {
-    int32_t i = 0, go;
-    if (*slot(lm, seq, 0) == FAKE_BOS)
-        i = 1;
-    if (i > at || *slot(lm, seq, i) != FAKE_SCRIPT)
+    int32_t i = tokens[0] == FAKE_BOS ? 1 : 0, go;
+    if (i >= n || tokens[i] != FAKE_SCRIPT)
         return -1;
-    for (go = i + 1; go <= at && *slot(lm, seq, go) != FAKE_GO; go++)
+    for (go = i + 1; go < n && tokens[go] != FAKE_GO; go++)
         ;
-    if (go > at)
+    if (go == n)
         return -1;
-    int32_t source = i + 1 + (at - go);
-    return source < go ? *slot(lm, seq, source) : FAKE_EOS;
+    int32_t source = i + 1 + (n - 1 - go);
+    return source < go ? tokens[source] : FAKE_EOS;
 }
 
-static bool fill_row(bw_lm *lm, const bw_lm_seq *seq, int32_t position, float *row)
+void fake_logits(const int32_t *tokens, int32_t n, int32_t n_vocab, float *row)
 {
     uint64_t h = 1;
-    for (int32_t i = 0; i <= position; i++) {
-        int32_t token = *slot(lm, seq, i);
-        if (token < 0)
-            return false;
-        h = mix(h + (uint64_t)token + 1);
-    }
-    int32_t wanted = scripted(lm, seq, position);
-    for (int32_t i = 0; i < lm->n_vocab; i++) {
+    for (int32_t i = 0; i < n; i++)
+        h = mix(h + (uint64_t)tokens[i] + 1);
+    int32_t wanted = scripted(tokens, n);
+    for (int32_t i = 0; i < n_vocab; i++) {
         h = mix(h + 77);
         row[i] = (float)(h >> 40) / 16777216.0f * 8.0f - 4.0f;
     }
@@ -182,6 +179,16 @@ static bool fill_row(bw_lm *lm, const bw_lm_seq *seq, int32_t position, float *r
     row[FAKE_TURN] -= 6;
     if (wanted >= 0)
         row[wanted] = 40;
+}
+
+static bool fill_row(bw_lm *lm, const bw_lm_seq *seq, int32_t position, float *row)
+{
+    for (int32_t i = 0; i <= position; i++) {
+        lm->history[i] = *slot(lm, seq, i);
+        if (lm->history[i] < 0)
+            return false;
+    }
+    fake_logits(lm->history, position + 1, lm->n_vocab, row);
     return true;
 }
 

@@ -1,0 +1,2 @@
+#include "../bw_test.h"
+int main(void){return 1;}
