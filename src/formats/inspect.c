@@ -75,6 +75,12 @@ static void add_number(bw_str *out, bool json, double f)
         bw_str_add_format(out, "%.9g", f);
 }
 
+/* Above 2^63 - 1 as a JSON string: many readers of JSON fail at such a number. */
+static void add_unsigned(bw_str *out, bool json, uint64_t u)
+{
+    bw_str_add_format(out, json && u > INT64_MAX ? "\"%" PRIu64 "\"" : "%" PRIu64, u);
+}
+
 static void add_value(bw_str *out, bool json, const bw_gguf_value *v);
 
 /* Element i of an array. */
@@ -97,7 +103,7 @@ static void add_element(bw_str *out, bool json, const bw_gguf_value *array, uint
     } else if (array->a.type == BW_GGUF_U64) {
         uint64_t u;
         memcpy(&u, array->a.data + i * 8, 8);
-        bw_str_add_format(out, "%" PRIu64, u);
+        add_unsigned(out, json, u);
     } else {
         bw_str_add_format(out, "%" PRId64, bw_gguf_array_i64(array, i));
     }
@@ -148,7 +154,7 @@ static void add_value(bw_str *out, bool json, const bw_gguf_value *v)
         bw_str_add_format(out, "%" PRId64, v->i);
         break;
     default:
-        bw_str_add_format(out, "%" PRIu64, v->u);
+        add_unsigned(out, json, v->u);
         break;
     }
 }
