@@ -407,7 +407,7 @@ bool bw_ask_read_openai(const char *body, size_t n_bytes, bool chat, bw_ask *ask
 {
     *ask = (bw_ask){0};
     char why[300] = "";
-    json_t *root = bw_json_parse(body, n_bytes, why, sizeof why);
+    json_t *root = bw_body_parse_json(body, n_bytes, why, sizeof why);
     reader in = {.object = root, .ask = ask, .reply = reply};
     if (!root)
         COMPLAIN(&in, NULL, "The body is not valid JSON: %s.", why);

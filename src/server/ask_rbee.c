@@ -212,7 +212,7 @@ bool bw_ask_read_rbee(const char *body, size_t n_bytes, bw_ask *ask, bw_reply *r
 {
     *ask = (bw_ask){0};
     char why[300] = "";
-    json_t *root = bw_json_parse(body, n_bytes, why, sizeof why);
+    json_t *root = bw_body_parse_json(body, n_bytes, why, sizeof why);
     if (!root) {
         bw_reply_set_text(reply, 400, "Failed to parse the request body as JSON: %s", why);
         return false;

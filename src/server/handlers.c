@@ -143,7 +143,7 @@ HANDLER(progress)
     if (is_head(http))
         return reply_head_of_stream(http);
     bw_watcher *watcher = bw_alloc_zero(1, sizeof *watcher);
-    if (!watcher || !bw_stream_init(&watcher->stream, server->hub)) {
+    if (!watcher || !bw_hub_stream_init(&watcher->stream, server->hub)) {
         bw_free(watcher);
         bw_reply_set_text(&reply, 503, "no memory");
         return bw_http_reply(http, &reply);

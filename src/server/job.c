@@ -56,7 +56,7 @@ bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix)
     bw_job *job = bw_alloc_zero(1, sizeof *job);
     size_t n = ask->n_prompts * (size_t)ask->n;
     bw_choice *choices = bw_alloc_zero(n, sizeof *choices);
-    if (!job || !choices || !bw_stream_init(&job->stream, server->hub)) {
+    if (!job || !choices || !bw_hub_stream_init(&job->stream, server->hub)) {
         bw_free(job);
         bw_free(choices);
         bw_ask_deinit(ask);

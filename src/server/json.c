@@ -49,7 +49,7 @@ static bool is_too_deep(const char *text, size_t n_bytes)
     return false;
 }
 
-json_t *bw_json_parse(const char *text, size_t n_bytes, char *why, size_t why_bytes)
+json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes)
 {
     bw_json_init();
     if (is_too_deep(text, n_bytes)) {

@@ -33,7 +33,7 @@ enum { TICK_MS = 500 };
 
 /* ---- streams ---- */
 
-bool bw_stream_init(bw_stream *stream, bw_hub *hub)
+bool bw_hub_stream_init(bw_stream *stream, bw_hub *hub)
 {
     *stream = (bw_stream){.hub = hub};
     atomic_init(&stream->refs, 1);

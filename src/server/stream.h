@@ -37,7 +37,7 @@ typedef struct bw_stream {
 } bw_stream;
 
 /* One reference, held by the caller. false: no memory. */
-bool bw_stream_init(bw_stream *stream, bw_hub *hub);
+bool bw_hub_stream_init(bw_stream *stream, bw_hub *hub);
 void bw_stream_ref(bw_stream *stream);
 void bw_stream_unref(bw_stream *stream);
 /* The lock must be held: let the connection look at the stream again. */

@@ -1,5 +1,7 @@
 /* Tokenizers from GGUF metadata or tokenizer.json: byte-level BPE and SentencePiece (BPE scores with byte fallback).
  * Ids equal Hugging Face tokenizers'. A tokenizer is immutable after loading and may be used from several threads.
+ * NULL is a tokenizer without a vocabulary, as of a model that takes token ids only: encoding is BW_E_UNSUPPORTED,
+ * decoding gives no text.
  */
 #ifndef BW_TOKENIZER_H
 #define BW_TOKENIZER_H

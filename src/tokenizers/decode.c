@@ -5,14 +5,15 @@
 
 void bw_detokenizer_init(bw_detokenizer *d, const bw_tokenizer *tokenizer, bool show_special)
 {
-    *d = (bw_detokenizer){.tokenizer = tokenizer, .show_special = show_special, .at_start = tokenizer->strip_start};
+    *d = (bw_detokenizer){.tokenizer = tokenizer, .show_special = show_special,
+                          .at_start = tokenizer && tokenizer->strip_start};
 }
 
 /* What waits can no longer become a character. A byte-level text replaces the longest start of a character by one
  * U+FFFD, byte tokens of SentencePiece are replaced one by one, as Hugging Face does. */
 static void give_up(bw_detokenizer *d, bw_str *out)
 {
-    for (int i = d->tokenizer->decode_bytes ? d->n_pending : d->n_pending > 0; i > 0; i--)
+    for (int i = d->tokenizer && d->tokenizer->decode_bytes ? d->n_pending : d->n_pending > 0; i > 0; i--)
         bw_str_add_codepoint(out, 0xFFFD);
     d->n_pending = 0;
 }
@@ -41,6 +42,8 @@ static void add_byte(bw_detokenizer *d, char c, bw_str *out)
 bw_status bw_detokenizer_add(bw_detokenizer *d, int32_t token, bw_str *out, bw_err *err)
 {
     const bw_tokenizer *t = d->tokenizer;
+    if (!t)
+        return BW_OK;
     if (token < 0 || token >= t->n_tokens)
         return bw_fail(err, BW_E_RANGE, "token %d is outside the vocabulary of %d", (int)token, (int)t->n_tokens);
     if ((t->flags[token] & TOKEN_SPECIAL) && !d->show_special)

@@ -280,6 +280,8 @@ static bw_status encode_all(tok_encoder *e, const char *text, size_t n_bytes, bo
 bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
                               bool parse_special, int32_t **tokens, size_t *n_tokens, bw_err *err)
 {
+    if (!tokenizer)
+        return bw_fail(err, BW_E_UNSUPPORTED, "the model has no tokenizer: it takes token ids, not text");
     tok_encoder e = {.t = tokenizer, .err = err, .parse_special = parse_special};
     bw_status status = encode_all(&e, text, n_bytes, add_special);
     bw_tok_encoder_deinit(&e);

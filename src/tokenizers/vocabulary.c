@@ -353,22 +353,22 @@ bw_status bw_tok_add_template(bw_tokenizer *t, const char *name, size_t name_byt
 
 int32_t bw_tokenizer_n_tokens(const bw_tokenizer *t)
 {
-    return t->n_tokens;
+    return t ? t->n_tokens : 0;
 }
 
 int32_t bw_tokenizer_bos(const bw_tokenizer *t)
 {
-    return t->bos;
+    return t ? t->bos : -1;
 }
 
 int32_t bw_tokenizer_eos(const bw_tokenizer *t)
 {
-    return t->eos;
+    return t ? t->eos : -1;
 }
 
 static bool has_flag(const bw_tokenizer *t, int32_t token, int flag)
 {
-    return token >= 0 && token < t->n_tokens && (t->flags[token] & flag);
+    return t && token >= 0 && token < t->n_tokens && (t->flags[token] & flag);
 }
 
 bool bw_tokenizer_is_eos(const bw_tokenizer *t, int32_t token)
@@ -383,27 +383,27 @@ bool bw_tokenizer_is_special(const bw_tokenizer *t, int32_t token)
 
 bool bw_tokenizer_adds_bos(const bw_tokenizer *t)
 {
-    return t->n_prefix > 0;
+    return t && t->n_prefix > 0;
 }
 
 bool bw_tokenizer_adds_eos(const bw_tokenizer *t)
 {
-    return t->n_suffix > 0;
+    return t && t->n_suffix > 0;
 }
 
 int32_t bw_tokenizer_find(const bw_tokenizer *t, const char *text, size_t n_bytes)
 {
-    return bw_tok_words_find(&t->words, t->spellings, text, n_bytes);
+    return t ? bw_tok_words_find(&t->words, t->spellings, text, n_bytes) : -1;
 }
 
 const char *bw_tokenizer_spelling(const bw_tokenizer *t, int32_t token)
 {
-    return token >= 0 && token < t->n_tokens ? t->spellings[token].s : NULL;
+    return t && token >= 0 && token < t->n_tokens ? t->spellings[token].s : NULL;
 }
 
 const char *bw_tokenizer_piece(const bw_tokenizer *t, int32_t token, size_t *n_bytes)
 {
-    if (token < 0 || token >= t->n_tokens) {
+    if (!t || token < 0 || token >= t->n_tokens) {
         *n_bytes = 0;
         return "";
     }
@@ -413,7 +413,7 @@ const char *bw_tokenizer_piece(const bw_tokenizer *t, int32_t token, size_t *n_b
 
 const char *bw_tokenizer_chat_template(const bw_tokenizer *t, const char *name)
 {
-    for (int i = 0; i < t->n_templates; i++)
+    for (int i = 0; t && i < t->n_templates; i++)
         if (strcmp(t->templates[i].name, name ? name : "default") == 0)
             return t->templates[i].text;
     return NULL;

@@ -1,0 +1,200 @@
+/* beeswax serve: a model over HTTP. The port opens first, requests wait until the model is loaded. */
+#include "cli.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bw_log.h"
+#include "bw_mem.h"
+#include "bw_model_path.h"
+#include "bw_server.h"
+
+typedef struct serve_settings {
+    cli_engine_settings engine;
+    const char *host, *token, *name;
+    int32_t port, n_parallel, n_queue, kv_tokens;
+    bool no_cors, no_request_log;
+} serve_settings;
+
+static void init(void *settings)
+{
+    serve_settings *s = settings;
+    s->host = "127.0.0.1";
+    s->port = 8080;
+}
+
+static const cli_option options[] = {
+    {"host", 0, CLI_TEXT, offsetof(serve_settings, host), "ADDRESS",
+     "address to listen on (default 127.0.0.1: this machine only; 0.0.0.0: everybody)", 0, 0, NULL},
+    {"port", 'p', CLI_I32, offsetof(serve_settings, port), "N", "port; 0 takes any free one (default 8080)", 0, 65535,
+     NULL},
+    {"token", 0, CLI_TEXT, offsetof(serve_settings, token), "TEXT",
+     "clients must send \"Authorization: Bearer TEXT\" (default: $LLORCH_API_TOKEN, which ps does not show)", 0, 0,
+     NULL},
+    {"name", 0, CLI_TEXT, offsetof(serve_settings, name), "TEXT", "the model's name for clients (default: MODEL)", 0, 0,
+     NULL},
+    {"parallel", 0, CLI_I32, offsetof(serve_settings, n_parallel), "N", "requests computed together (default 4)", 1, 64,
+     NULL},
+    {"queue", 0, CLI_I32, offsetof(serve_settings, n_queue), "N",
+     "requests that may wait for a place; more get 503 (default 64)", 1, 65536, NULL},
+    {"kv-tokens", 0, CLI_I32, offsetof(serve_settings, kv_tokens), "N",
+     "tokens the KV cache holds over all requests (default: --ctx times --parallel)", 1, 1e9, NULL},
+    {"no-cors", 0, CLI_FLAG, offsetof(serve_settings, no_cors), NULL, "no cross-origin headers", 0, 0, NULL},
+    {"no-request-log", 0, CLI_FLAG, offsetof(serve_settings, no_request_log), NULL, "no log line per request", 0, 0,
+     NULL},
+};
+static const cli_group group = {"Options", options, sizeof options / sizeof *options};
+
+typedef struct service {
+    const serve_settings *settings;
+    char *path;
+    bw_server *server;
+    bw_engine *engine;
+    cli_bar bar;
+    bw_err err;
+    pthread_t main_thread;
+} service;
+
+static void on_progress(void *user, const bw_progress *progress)
+{
+    service *s = user;
+    bw_server_set_load_progress(s->server, progress);
+    cli_bar_progress(&s->bar, progress);
+}
+
+static void *load_main(void *arg)
+{
+    service *s = arg;
+    bw_engine_options o;
+    cli_engine_fill(&s->settings->engine, &o);
+    o.model = s->path;
+    o.n_parallel = s->settings->n_parallel;
+    o.n_queue = s->settings->n_queue;
+    o.kv_tokens = s->settings->kv_tokens;
+    o.progress = on_progress;
+    o.progress_user = s;
+    bw_status status = bw_engine_new(&o, &s->engine, &s->err);
+    cli_bar_clear(&s->bar);
+    if (status == BW_OK)
+        bw_server_set_engine(s->server, s->engine);
+    else
+        bw_server_set_load_error(s->server, s->err.text);
+    pthread_kill(s->main_thread, SIGUSR1);
+    return NULL;
+}
+
+static bool is_loopback(const char *host)
+{
+    return bw_str_starts(host, "127.") || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
+}
+
+static bw_status start(service *s, const char *model, bw_err *err)
+{
+    const serve_settings *settings = s->settings;
+    const char *token = settings->token ? settings->token : getenv("LLORCH_API_TOKEN");
+    bw_server_options o;
+    bw_server_options_init(&o);
+    o.host = settings->host;
+    o.port = (uint16_t)settings->port;
+    o.token = token;
+    o.model_id = settings->name ? settings->name : model;
+    o.no_cors = settings->no_cors;
+    o.no_request_log = settings->no_request_log;
+    BW_TRY(bw_server_start(&o, &s->server, err));
+    cli_note("http://%s%s%s:%u  (OpenAI: /v1/chat/completions, /v1/completions; Ctrl-C ends)\n",
+             strchr(o.host, ':') ? "[" : "", o.host, strchr(o.host, ':') ? "]" : "",
+             (unsigned)bw_server_port(s->server));
+    if ((!token || !*token) && !is_loopback(o.host))
+        bw_log_warn("there is no token: anyone who reaches %s port %u may use this server; see --token", o.host,
+                    (unsigned)bw_server_port(s->server));
+    return BW_OK;
+}
+
+static void leave_now(int number)
+{
+    (void)number;
+    _exit(CLI_OK);
+}
+
+/* A step under way may be long: what is not freed after a second is left to the kernel. */
+static void stop(service *s)
+{
+    bw_server_stop(s->server);
+    signal(SIGALRM, leave_now);
+    alarm(1);
+    bw_engine_free(s->engine);
+    alarm(0);
+}
+
+/* Until a signal ends it or loading fails. */
+static int serve(service *s, const sigset_t *signals)
+{
+    pthread_t loader;
+    int number = 0, e = pthread_create(&loader, NULL, load_main, s);
+    if (e != 0) {
+        bw_server_stop(s->server);
+        return cli_fail("a thread cannot be started: %s", strerror(e));
+    }
+    while (sigwait(signals, &number) != 0) {
+    }
+    if (number != SIGUSR1) { /* still loading, and the loader uses the server: tell clients, then leave all as it is */
+        bw_server_set_load_error(s->server, "the server is shutting down");
+        usleep(200000);
+        _exit(CLI_OK);
+    }
+    pthread_join(loader, NULL);
+    if (!s->engine) {
+        int code = cli_fail_err(&s->err);
+        bw_server_stop(s->server);
+        return code;
+    }
+    cli_engine_note(s->engine);
+    while (sigwait(signals, &number) != 0 || number == SIGUSR1) {
+    }
+    bw_log_info("stopping on %s", strsignal(number));
+    stop(s);
+    return CLI_OK;
+}
+
+static int run(const cli_command *command, void *settings, char **words, int n_words)
+{
+    service s = {.settings = settings, .main_thread = pthread_self()};
+    bw_err err = {0};
+    if (n_words == 0)
+        return cli_usage(command, "serve needs a model");
+    if (n_words > 1)
+        return cli_usage(command, "\"%.60s\" is one word too many", words[1]);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it, sigwait takes them */
+    signal(SIGPIPE, SIG_IGN);                   /* a client that left is not our end */
+    int code;
+    if (bw_model_path_find(words[0], &s.path, &err) != BW_OK || start(&s, words[0], &err) != BW_OK)
+        code = cli_fail_err(&err);
+    else
+        code = serve(&s, &signals);
+    bw_free(s.path);
+    return code;
+}
+
+const cli_command cli_cmd_serve = {
+    .name = "serve",
+    .usage = "MODEL [options]",
+    .summary = "serve a model over HTTP (OpenAI API and rbee jobs)",
+    .details = "Any OpenAI client works with the base URL http://HOST:PORT/v1. Requests that come while the model\n"
+               "is loading wait. Without a token everyone who reaches the port may use it, so it listens on this\n"
+               "machine only unless --host says otherwise.\n"
+               "\n"
+               "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+               "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
+    .groups = {&group, &cli_engine_group, &cli_common_group},
+    .settings_bytes = sizeof(serve_settings),
+    .init = init,
+    .log_info = true,
+    .run = run,
+};
