@@ -14,7 +14,7 @@ typedef struct bw_lm bw_lm;
 enum { BW_LM_PAGE_TOKENS = 32 }; /* tokens of one KV page */
 
 typedef struct bw_lm_options {
-    bw_dtype kv_dtype;    /* BW_F16, BW_BF16 or BW_Q8_0 */
+    bw_dtype kv_dtype;    /* BW_F16, BW_BF16, BW_Q8_0; BW_F32 for comparisons, slow */
     int32_t n_pages;      /* KV pages; 0 = computed from n_ctx and n_seqs by the caller beforehand, so never 0 here */
     int32_t max_tokens;   /* most tokens in one step */
     int32_t max_seqs;     /* most sequences in one step */

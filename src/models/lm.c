@@ -191,8 +191,8 @@ static bw_status make_plan(bw_lm *lm, bw_err *err)
 
 static bw_status check_options(const bw_lm_options *o, bw_err *err)
 {
-    if (o->kv_dtype != BW_F16 && o->kv_dtype != BW_BF16 && o->kv_dtype != BW_Q8_0)
-        return bw_fail(err, BW_E_ARG, "a KV cache is f16, bf16 or q8_0, not %s", bw_dtype_name(o->kv_dtype));
+    if (o->kv_dtype != BW_F16 && o->kv_dtype != BW_BF16 && o->kv_dtype != BW_Q8_0 && o->kv_dtype != BW_F32)
+        return bw_fail(err, BW_E_ARG, "a KV cache is f16, bf16, q8_0 or f32, not %s", bw_dtype_name(o->kv_dtype));
     if (o->n_pages < 1 || o->n_pages > INT32_MAX / BW_LM_PAGE_TOKENS || o->max_tokens < 1 || o->max_tokens > 1 << 20 ||
         o->max_seqs < 1 || o->max_seqs > 65536 || o->max_outputs < 1 || o->max_outputs > 1 << 20 ||
         o->max_seq_pages < 1 || (int64_t)o->max_seq_pages * o->max_seqs > INT32_MAX)

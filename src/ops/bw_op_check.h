@@ -11,7 +11,7 @@ bw_status bw_op_check_f32(const bw_op_call *call, const bw_tensor *t, const char
 /* i32, contiguous, one dimension of n elements. */
 bw_status bw_op_check_i32(const bw_op_call *call, const bw_tensor *t, const char *what, int64_t n, bw_err *err);
 bool bw_op_same_shape(const bw_tensor *a, const bw_tensor *b);
-/* A KV cache [pages, Hkv, page_tokens, D] in f16, bf16 or q8_0, contiguous, page_tokens a multiple of 8. */
+/* A KV cache [pages, Hkv, page_tokens, D] in f32, f16, bf16 or q8_0, contiguous, page_tokens a multiple of 8. */
 bw_status bw_op_check_cache(const bw_op_call *call, const bw_tensor *t, const char *what, int64_t n_heads, int64_t d,
                             bw_err *err);
 

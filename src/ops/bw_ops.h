@@ -116,7 +116,8 @@ typedef struct bw_matmul_params {
 
 /* ROPE_KV: in q f32 [T, Hq, D], k f32 [T, Hkv, D], v f32 [T, Hkv, Dv] (rows may be strided in T), positions i32 [T], slots
  * i32 [T] (page * page_tokens + place in the page), inv_freq f32 [n_rot / 2] (radians per position, scaling applied),
- * out q_rotated f32 [T, Hq, D], k_cache, v_cache. A cache is [pages, Hkv, page_tokens, D] in f16, bf16 or q8_0. */
+ * out q_rotated f32 [T, Hq, D], k_cache, v_cache. A cache is [pages, Hkv, page_tokens, D] in f16, bf16, q8_0, or
+ * f32 for comparisons. */
 typedef struct bw_rope_kv_params {
     bool interleaved; /* pairs (2i, 2i+1), as GGUF's llama; else (i, i + n_rot/2), as GPT-NeoX and Hugging Face */
     int32_t n_rot;    /* rotated leading dimensions of a head; 0 = none */

@@ -54,8 +54,8 @@ bw_status bw_op_check_cache(const bw_op_call *call, const bw_tensor *t, const ch
         return bw_op_fail(call, err, "%s is absent", what);
     if (t->n_dims != 4 || t->layout != 0 || !bw_tensor_is_contiguous(t))
         return bw_op_fail(call, err, "%s must be contiguous [pages, heads, page_tokens, D]", what);
-    if (t->dtype != BW_F16 && t->dtype != BW_BF16 && t->dtype != BW_Q8_0)
-        return bw_op_fail(call, err, "%s must be f16, bf16 or q8_0, not %s", what, bw_dtype_name(t->dtype));
+    if (t->dtype != BW_F16 && t->dtype != BW_BF16 && t->dtype != BW_Q8_0 && t->dtype != BW_F32)
+        return bw_op_fail(call, err, "%s must be f32, f16, bf16 or q8_0, not %s", what, bw_dtype_name(t->dtype));
     if (t->dims[1] != n_heads || t->dims[3] != d)
         return bw_op_fail(call, err, "%s must have %lld heads of %lld", what, (long long)n_heads, (long long)d);
     if (t->dims[2] < 8 || t->dims[2] % 8 != 0)

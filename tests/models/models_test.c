@@ -114,25 +114,26 @@ static void check_model(const char *file, const char *expected, const char *vari
     bw_device_close(device);
 }
 
-/* f32 throughout would need an f32 cache; f16 keeps 11 bits, so its error stays well below 1e-3. */
+/* With an f32 cache everything is f32 and the bar is 1e-3; f16 and bf16 caches round K and V to 11 and 8 bits. */
 static void safetensors_models(void **state)
 {
     (void)state;
     static const char *const names[] = {"llama2", "llama31", "llama-linear", "llama-yarn", "mistral", "qwen2", "gemma3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        check_model(names[i], names[i], "ref", BW_F16, 1e-3);
-        check_model(names[i], names[i], NULL, BW_F16, 1e-3);
-        check_model(names[i], names[i], NULL, BW_BF16, 1e-2);
+        check_model(names[i], names[i], "ref", BW_F32, 1e-4);
+        check_model(names[i], names[i], NULL, BW_F32, 1e-3);
+        check_model(names[i], names[i], NULL, BW_F16, 4e-3);
+        check_model(names[i], names[i], NULL, BW_BF16, 3e-2);
     }
 }
 
 static void gguf_models(void **state)
 {
     (void)state;
-    check_model("llama31.gguf", "llama31", NULL, BW_F16, 1e-2); /* weights rounded to f16 */
-    check_model("qwen2.gguf", "qwen2", NULL, BW_F16, 1e-3);
-    check_model("llama31-q8_0.gguf", "llama31", NULL, BW_F16, 3e-2);
-    check_model("llama31-q8_0.gguf", "llama31", "ref", BW_F16, 3e-2);
+    check_model("llama31.gguf", "llama31", NULL, BW_F32, 1e-2); /* weights rounded to f16 */
+    check_model("qwen2.gguf", "qwen2", NULL, BW_F32, 1e-3);
+    check_model("llama31-q8_0.gguf", "llama31", NULL, BW_F32, 1e-1); /* 8-bit weights and activations */
+    check_model("llama31-q8_0.gguf", "llama31", "ref", BW_F32, 1e-1);
 }
 
 static void copied_pages(void **state)

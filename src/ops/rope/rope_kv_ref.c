@@ -70,6 +70,10 @@ static void rotate(const bw_op_call *call, const float *src, float *dst, int64_t
 /* Element i of head h at a slot. */
 static void store_plain(const bw_tensor *cache, int64_t row, int64_t i, float x)
 {
+    if (cache->dtype == BW_F32) {
+        ((float *)cache->data)[row * cache->dims[3] + i] = x;
+        return;
+    }
     uint16_t *dst = (uint16_t *)cache->data + row * cache->dims[3] + i;
     *dst = cache->dtype == BW_F16 ? bw_f32_to_f16(x) : bw_f32_to_bf16(x);
 }

@@ -88,6 +88,10 @@ BW_INLINE void store_row(const bw_tensor *cache, int64_t row, const float *x, in
             store_q8_0_block(x + b * 32, dst + b * 34);
         return;
     }
+    if (cache->dtype == BW_F32) {
+        memcpy((float *)cache->data + row * d, x, (size_t)d * sizeof *x);
+        return;
+    }
     uint16_t *dst = (uint16_t *)cache->data + row * d;
     int64_t i = 0;
     if (cache->dtype == BW_F16) {
