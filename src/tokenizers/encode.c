@@ -267,8 +267,8 @@ static bw_status encode_all(tok_encoder *e, const char *text, size_t n_bytes, bo
     } else {
         bw_str good = {0};
         clean(text, n_bytes, &good);
-        bw_status status = good.failed ? bw_tok_no_memory(e->err)
-                                       : cut_added(e, &t->raw, good.data, good.len, true, encode_rest);
+        bw_status status =
+            good.failed ? bw_tok_no_memory(e->err) : cut_added(e, &t->raw, good.data, good.len, true, encode_rest);
         bw_str_deinit(&good);
         BW_TRY(status);
     }

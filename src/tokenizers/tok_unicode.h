@@ -7,8 +7,36 @@
 
 /* General categories in the order of unicode_tables.c; each major class is one stretch. */
 typedef enum tok_category {
-    CAT_LU, CAT_LL, CAT_LT, CAT_LM, CAT_LO, CAT_MN, CAT_MC, CAT_ME, CAT_ND, CAT_NL, CAT_NO, CAT_PC, CAT_PD, CAT_PS, CAT_PE,
-    CAT_PI, CAT_PF, CAT_PO, CAT_SM, CAT_SC, CAT_SK, CAT_SO, CAT_ZS, CAT_ZL, CAT_ZP, CAT_CC, CAT_CF, CAT_CS, CAT_CO, CAT_CN,
+    CAT_LU,
+    CAT_LL,
+    CAT_LT,
+    CAT_LM,
+    CAT_LO,
+    CAT_MN,
+    CAT_MC,
+    CAT_ME,
+    CAT_ND,
+    CAT_NL,
+    CAT_NO,
+    CAT_PC,
+    CAT_PD,
+    CAT_PS,
+    CAT_PE,
+    CAT_PI,
+    CAT_PF,
+    CAT_PO,
+    CAT_SM,
+    CAT_SC,
+    CAT_SK,
+    CAT_SO,
+    CAT_ZS,
+    CAT_ZL,
+    CAT_ZP,
+    CAT_CC,
+    CAT_CF,
+    CAT_CS,
+    CAT_CO,
+    CAT_CN,
     N_CATEGORIES
 } tok_category;
 

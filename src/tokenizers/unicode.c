@@ -71,7 +71,8 @@ static bool in_ranges(const uint32_t ranges[][2], size_t n, uint32_t cp)
 
 bool bw_tok_is_numeric(uint32_t cp)
 {
-    return bw_tok_class(cp) == TOK_IS_NUMBER || (cp >= 0x80 && in_ranges(bw_tok_numeric_ranges, bw_tok_n_numeric_ranges, cp));
+    return bw_tok_class(cp) == TOK_IS_NUMBER ||
+           (cp >= 0x80 && in_ranges(bw_tok_numeric_ranges, bw_tok_n_numeric_ranges, cp));
 }
 
 bool bw_tok_is_word(uint32_t cp)
@@ -161,7 +162,8 @@ bool bw_tok_normalise(tok_form form, const char *text, size_t n_bytes, bw_str *o
         return !out->failed;
     }
     bool compat = form == FORM_NFKC || form == FORM_NFKD;
-    utf8proc_option_t options = (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0));
+    utf8proc_option_t options =
+        (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0));
     points p = {0}, scratch = {0};
     bool ok = true;
     size_t i = 0;
