@@ -144,8 +144,7 @@ static bool is_member(const tok_pre *p, uint32_t cp)
         return bw_tok_is_numeric(cp);
     if (p->kind == PRE_SPACES)
         return bw_tok_is_space(cp);
-    tok_category c = bw_tok_category(cp);
-    return (cp < 0x80 && c >= CAT_PC && c <= CAT_SO) || (c >= CAT_PC && c <= CAT_PO);
+    return bw_tok_is_punctuation(cp);
 }
 
 static bw_status find_class(tok_encoder *e, int step, const tok_pre *p, const char *s, size_t n)

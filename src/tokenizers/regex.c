@@ -33,7 +33,7 @@ static bool in_space(uint32_t cp, uint32_t mask)
 static bool in_word(uint32_t cp, uint32_t mask)
 {
     (void)mask;
-    return bw_tok_is_word(cp);
+    return bw_tok_is_word(cp, true);
 }
 
 /* The next code point at which the class's answer can change. run: index of the category run that cp lies in, moved on.
