@@ -33,6 +33,13 @@ static bool in_space(uint32_t cp, uint32_t mask)
 static bool in_word(uint32_t cp, uint32_t mask)
 {
     (void)mask;
+    return bw_tok_is_word(cp, true) && bw_tok_category(cp) != CAT_NO;
+}
+
+/* A \w outside brackets, where Oniguruma also takes the six superscripts and fractions of Latin-1. */
+static bool in_word_alone(uint32_t cp, uint32_t mask)
+{
+    (void)mask;
     return bw_tok_is_word(cp, true);
 }
 
@@ -44,7 +51,7 @@ static uint32_t next_change(class_fn *fn, uint32_t cp, size_t *run)
         return cp < 0x3001 ? cp + 1 : 0x110000;
     while (*run + 1 < bw_tok_n_category_runs && bw_tok_category_runs[*run + 1] >> 8 <= cp)
         ++*run;
-    if (fn == in_word && cp < 0x20000) /* it has members besides categories there */
+    if ((fn == in_word || fn == in_word_alone) && cp < 0x20000) /* it has members besides categories there */
         return cp + 1;
     return *run + 1 < bw_tok_n_category_runs ? bw_tok_category_runs[*run + 1] >> 8 : 0x110000;
 }
@@ -123,6 +130,8 @@ static void expand(const char *s, size_t n, bw_str *out)
         if (s[i] == '\\' && i + 1 < n) {
             size_t used = class_escape(s + i, n - i, &fn, &mask, &negate);
             if (used) {
+                if (fn == in_word && !in_class)
+                    fn = in_word_alone;
                 bw_str_add(out, in_class ? "" : negate ? "[^" : "[");
                 add_ranges(out, fn, mask, in_class && negate);
                 bw_str_add(out, in_class ? "" : "]");

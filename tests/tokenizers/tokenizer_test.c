@@ -293,6 +293,7 @@ typedef struct metadata {
     const char *merges[8];
     int n_tokens, n_merges;
     int64_t eos;
+    int64_t fail_at; /* the allocation of loading that fails; 0 = none */
 } metadata;
 
 static void set_strings(bw_gguf_writer *w, const char *key, const char *const *s, int n)
@@ -336,7 +337,9 @@ static bw_status load_metadata(const metadata *m, bw_tokenizer **t, bw_err *err)
     bw_gguf_writer_free(w);
     bw_gguf *g;
     assert_ok(bw_gguf_open(path, &g, err), *err);
+    bw_mem_fail_at(m->fail_at);
     bw_status status = bw_tokenizer_from_gguf(g, t, err);
+    bw_mem_fail_at(0);
     bw_gguf_close(g);
     close(fd);
     remove(path);
@@ -585,6 +588,30 @@ static void no_memory(void **state)
     }
 }
 
+static void no_memory_gguf(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        metadata m;
+        if (kind)
+            bpe_metadata(&m);
+        else
+            sentencepiece_metadata(&m);
+        int64_t live = bw_mem_live();
+        bw_status status = BW_E_MEMORY;
+        for (m.fail_at = 1; status != BW_OK; m.fail_at++) {
+            bw_err err = {0};
+            bw_tokenizer *t;
+            status = load_metadata(&m, &t, &err);
+            assert_true(status == BW_OK || (status == BW_E_MEMORY && t == NULL));
+            bw_tokenizer_free(t);
+            assert_int_equal(bw_mem_live(), live);
+            assert_true(m.fail_at < 2000);
+        }
+        assert_true(m.fail_at > 5);
+    }
+}
+
 /* Twice the text takes about twice the time, also for one endless word and one endless stretch of marks. */
 static void linear_time(void **state)
 {
@@ -626,6 +653,7 @@ int main(void)
         cmocka_unit_test(refused_json),
         cmocka_unit_test(slow_regex),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(no_memory_gguf),
         cmocka_unit_test(linear_time),
     };
     if (getenv("BW_TEST_ONLY"))
