@@ -1,6 +1,5 @@
 /* Text to tokens: cleaning, added tokens, normalisation, and the tokens around. */
 #include <string.h>
-#include <utf8proc.h>
 
 #include "tok_internal.h"
 
@@ -63,7 +62,7 @@ static void lowercase(tok_text in, bw_str *out)
             bw_str_add(out, "i\xCC\x87"); /* the only one whose lower case is two characters */
             continue;
         }
-        bw_str_add_codepoint(out, len ? (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp) : 0xFFFD);
+        bw_str_add_codepoint(out, len ? bw_tok_lowercase(cp) : 0xFFFD);
     }
 }
 
@@ -141,13 +140,13 @@ static bool word_ends(const char *s, size_t n)
         at--;
     while (at > 0 && ((unsigned char)s[at] & 0xC0) == 0x80);
     uint32_t cp;
-    return bw_utf8_decode(s + at, n - at, &cp) && bw_tok_is_word(cp);
+    return bw_utf8_decode(s + at, n - at, &cp) && bw_tok_is_word(cp, false);
 }
 
 static bool word_starts(const char *s, size_t n)
 {
     uint32_t cp;
-    return n && bw_utf8_decode(s, n, &cp) && bw_tok_is_word(cp);
+    return n && bw_utf8_decode(s, n, &cp) && bw_tok_is_word(cp, false);
 }
 
 /* Start of the white space that ends at `end`, not before `floor`. */
@@ -267,8 +266,8 @@ static bw_status encode_all(tok_encoder *e, const char *text, size_t n_bytes, bo
     } else {
         bw_str good = {0};
         clean(text, n_bytes, &good);
-        bw_status status = good.failed ? bw_tok_no_memory(e->err)
-                                       : cut_added(e, &t->raw, good.data, good.len, true, encode_rest);
+        bw_status status =
+            good.failed ? bw_tok_no_memory(e->err) : cut_added(e, &t->raw, good.data, good.len, true, encode_rest);
         bw_str_deinit(&good);
         BW_TRY(status);
     }

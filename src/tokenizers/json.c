@@ -23,7 +23,8 @@ static bw_status fail(parser *p, const char *what)
 
 static void skip_space(parser *p)
 {
-    while (p->i < p->n && (p->text[p->i] == ' ' || p->text[p->i] == '\n' || p->text[p->i] == '\r' || p->text[p->i] == '\t'))
+    while (p->i < p->n &&
+           (p->text[p->i] == ' ' || p->text[p->i] == '\n' || p->text[p->i] == '\r' || p->text[p->i] == '\t'))
         p->i++;
 }
 

@@ -85,7 +85,8 @@ static bw_status read_scores(bw_tokenizer *t, const bw_gguf *g, bw_err *err)
     const bw_gguf_value *v;
     BW_TRY(get_array(g, t->path, "tokenizer.ggml.scores", BW_GGUF_F32, true, &v, err));
     if (v->a.n != (uint64_t)t->n_tokens)
-        return bw_fail(err, BW_E_FORMAT, "%s: %llu scores for %d tokens", t->path, (unsigned long long)v->a.n, (int)t->n_tokens);
+        return bw_fail(err, BW_E_FORMAT, "%s: %llu scores for %d tokens", t->path, (unsigned long long)v->a.n,
+                       (int)t->n_tokens);
     float *scores = bw_alloc_array((size_t)t->n_tokens, sizeof *scores);
     if (!scores)
         return bw_fail_memory(err, (size_t)t->n_tokens * sizeof *scores, "scores");
@@ -174,8 +175,9 @@ static bw_status read_special(bw_tokenizer *t, const bw_gguf *g, bool spm, bool 
 /* Tokens with the form of a control token that converters sometimes leave as ordinary ones: not to be shown as text. */
 static bw_status mend_types(bw_tokenizer *t, bw_err *err)
 {
-    static const char *const names[] = {"<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>",
-                                        "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "<end_of_turn>"};
+    static const char *const names[] = {"<|im_start|>",      "<|im_end|>",      "<|eot_id|>",
+                                        "<|end_of_text|>",   "<|endoftext|>",   "<|start_header_id|>",
+                                        "<|end_header_id|>", "<start_of_turn>", "<end_of_turn>"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int32_t id = bw_tokenizer_find(t, names[i], strlen(names[i]));
         BW_TRY(make_special(t, id, err));
@@ -212,8 +214,8 @@ static bw_status load(bw_tokenizer *t, const bw_gguf *g, bw_err *err)
         return bw_fail(err, BW_E_FORMAT, "%s: no tokenizer.ggml.model, so texts cannot be encoded", t->path);
     bool spm = model.n_bytes == 5 && memcmp(model.data, "llama", 5) == 0;
     if (!spm && !(model.n_bytes == 4 && memcmp(model.data, "gpt2", 4) == 0))
-        return bw_fail(err, BW_E_UNSUPPORTED, "%s: the tokenizer model '%.*s' is not supported; gpt2 and llama are", t->path,
-                       (int)(model.n_bytes > 60 ? 60 : model.n_bytes), model.data);
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: the tokenizer model '%.*s' is not supported; gpt2 and llama are",
+                       t->path, (int)(model.n_bytes > 60 ? 60 : model.n_bytes), model.data);
     BW_TRY(read_tokens(t, g, spm, err));
     if (spm) {
         BW_TRY(sentencepiece(t, g, err));

@@ -33,14 +33,16 @@ static bw_status read_vocab(bw_tokenizer *t, const tok_json *j, const tok_json_n
     }
     BW_TRY(read_added_ids(t, j, added, &max, err));
     if (max >= TOK_MAX_ID)
-        return bw_fail(err, BW_E_FORMAT, "%s: token id %d; ids up to %d are allowed", t->path, (int)max, TOK_MAX_ID - 1);
+        return bw_fail(err, BW_E_FORMAT, "%s: token id %d; ids up to %d are allowed", t->path, (int)max,
+                       TOK_MAX_ID - 1);
     BW_TRY(bw_tok_set_size(t, max + 1, err));
     key = vocab + 1;
     for (uint32_t i = 0; i < vocab->n; i++, key = bw_tok_json_next(j, key + 1)) {
         if (!bw_tok_json_int(key + 1, &id) || t->spellings[id].s)
             return bw_fail(err, BW_E_FORMAT, "%s: token id %d is given to two tokens", t->path, (int)id);
         if (bw_tokenizer_find(t, key->s, key->n) >= 0)
-            return bw_fail(err, BW_E_FORMAT, "%s: the token '%.*s' occurs twice", t->path, (int)(key->n > 60 ? 60 : key->n), key->s);
+            return bw_fail(err, BW_E_FORMAT, "%s: the token '%.*s' occurs twice", t->path,
+                           (int)(key->n > 60 ? 60 : key->n), key->s);
         BW_TRY(bw_tok_set_spelling(t, id, key->s, key->n, err));
         t->flags[id] |= TOKEN_MODEL;
     }
@@ -115,7 +117,8 @@ static bw_status read_merges(bw_tokenizer *t, const tok_json *j, const tok_json_
         int32_t left = bw_tokenizer_find(t, a.s, a.n), right = bw_tokenizer_find(t, b.s, b.n);
         int32_t id = bw_tokenizer_find(t, joined.data, joined.len);
         if (left < 0 || right < 0 || id < 0)
-            status = bw_fail(err, BW_E_FORMAT, "%s: merge %u names a token that is not in the vocabulary", t->path, (unsigned)i);
+            status = bw_fail(err, BW_E_FORMAT, "%s: merge %u names a token that is not in the vocabulary", t->path,
+                             (unsigned)i);
         else
             bw_tok_merges_add(&t->merges, left, right, i, id);
     }
@@ -137,7 +140,8 @@ static bw_status read_model(bw_tokenizer *t, const tok_json *j, const tok_json_n
         return bw_fail(err, BW_E_FORMAT, "%s: no \"model\", so this is not a tokenizer.json", t->path);
     if (type && !bw_tok_json_is(type, "BPE"))
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: a tokenizer model of type %.*s; only BPE is supported", t->path,
-                       type->type == TOK_STRING ? (int)(type->n > 40 ? 40 : type->n) : 1, type->type == TOK_STRING ? type->s : "?");
+                       type->type == TOK_STRING ? (int)(type->n > 40 ? 40 : type->n) : 1,
+                       type->type == TOK_STRING ? type->s : "?");
     if (!vocab || vocab->type != TOK_OBJECT)
         return bw_fail(err, BW_E_FORMAT, "%s: the model has no vocabulary", t->path);
     if (has_text(bw_tok_json_get(j, model, "continuing_subword_prefix")) ||

@@ -94,7 +94,8 @@ bw_status bw_tok_read_normalizer(bw_tokenizer *t, const tok_json *j, const tok_j
         return BW_E_UNSUPPORTED;
     step->left = bw_tok_json_flag(j, node, "strip_left", true);
     step->right = bw_tok_json_flag(j, node, "strip_right", true);
-    return kind == NORM_PREPEND ? keep_text(t, bw_tok_json_get(j, node, "prepend"), "text to prepend", &step->to, err) : BW_OK;
+    return kind == NORM_PREPEND ? keep_text(t, bw_tok_json_get(j, node, "prepend"), "text to prepend", &step->to, err)
+                                : BW_OK;
 }
 
 /* ---- pre-tokenizer ------------------------------------------------------------------------------------------- */
@@ -208,7 +209,8 @@ static bw_status add_replace(bw_tokenizer *t, tok_text from, tok_text to, bw_err
 {
     int max = (int)(sizeof t->replace / sizeof *t->replace);
     if (t->n_replace == max || from.n == 0)
-        return bw_fail(err, BW_E_UNSUPPORTED, "%s: a decoder with more than %d replacements or one of nothing", t->path, max);
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: a decoder with more than %d replacements or one of nothing", t->path,
+                       max);
     t->replace[t->n_replace].from = from;
     t->replace[t->n_replace++].to = to;
     return BW_OK;
@@ -254,8 +256,8 @@ bw_status bw_tok_read_decoder(bw_tokenizer *t, const tok_json *j, const tok_json
 enum { MAX_AROUND = 64 };
 
 /* The ids of a special token of a template, appended. */
-static bw_status template_ids(const bw_tokenizer *t, const tok_json *j, const tok_json_node *post, const tok_json_node *name,
-                              int32_t *ids, size_t *n, bw_err *err)
+static bw_status template_ids(const bw_tokenizer *t, const tok_json *j, const tok_json_node *post,
+                              const tok_json_node *name, int32_t *ids, size_t *n, bw_err *err)
 {
     const tok_json_node *tokens = bw_tok_json_get(j, post, "special_tokens"), *found = NULL;
     if (tokens && tokens->type == TOK_OBJECT && name && name->type == TOK_STRING) {
@@ -265,11 +267,13 @@ static bw_status template_ids(const bw_tokenizer *t, const tok_json *j, const to
                 found = bw_tok_json_get(j, key + 1, "ids");
     }
     if (!found || found->type != TOK_ARRAY)
-        return bw_fail(err, BW_E_FORMAT, "%s: the post-processor names a special token that it does not define", t->path);
+        return bw_fail(err, BW_E_FORMAT, "%s: the post-processor names a special token that it does not define",
+                       t->path);
     const tok_json_node *id = found + 1;
     for (uint32_t i = 0; i < found->n; i++, id = bw_tok_json_next(j, id)) {
         if (*n == MAX_AROUND || !bw_tok_json_int(id, &ids[*n]))
-            return bw_fail(err, BW_E_FORMAT, "%s: the post-processor has more than %d tokens or a bad id", t->path, MAX_AROUND);
+            return bw_fail(err, BW_E_FORMAT, "%s: the post-processor has more than %d tokens or a bad id", t->path,
+                           MAX_AROUND);
         ++*n;
     }
     return BW_OK;
@@ -311,8 +315,10 @@ bw_status bw_tok_read_post_processor(bw_tokenizer *t, const tok_json *j, const t
     int32_t ids[2];
     for (int i = 0; i < 2; i++) {
         const tok_json_node *pair = bw_tok_json_get(j, node, keys[i]);
-        if (!pair || pair->type != TOK_ARRAY || pair->n != 2 || !bw_tok_json_int(bw_tok_json_next(j, pair + 1), &ids[i]))
-            return bw_fail(err, BW_E_FORMAT, "%s: the post-processor's %s is not a token with its id", t->path, keys[i]);
+        if (!pair || pair->type != TOK_ARRAY || pair->n != 2 ||
+            !bw_tok_json_int(bw_tok_json_next(j, pair + 1), &ids[i]))
+            return bw_fail(err, BW_E_FORMAT, "%s: the post-processor's %s is not a token with its id", t->path,
+                           keys[i]);
     }
     return bw_tok_set_around(t, &ids[0], 1, &ids[1], 1, err);
 }

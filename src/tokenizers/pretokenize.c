@@ -91,7 +91,8 @@ static size_t scan_gpt2(const char *s, size_t n)
     return space_run(s, n);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ */
 static size_t scan_llama3(const char *s, size_t n, size_t max_digits)
 {
     if (s[0] == '\'') {
@@ -143,8 +144,7 @@ static bool is_member(const tok_pre *p, uint32_t cp)
         return bw_tok_is_numeric(cp);
     if (p->kind == PRE_SPACES)
         return bw_tok_is_space(cp);
-    tok_category c = bw_tok_category(cp);
-    return (cp < 0x80 && c >= CAT_PC && c <= CAT_SO) || (c >= CAT_PC && c <= CAT_PO);
+    return bw_tok_is_punctuation(cp);
 }
 
 static bw_status find_class(tok_encoder *e, int step, const tok_pre *p, const char *s, size_t n)

@@ -33,25 +33,45 @@ static bool in_space(uint32_t cp, uint32_t mask)
 static bool in_word(uint32_t cp, uint32_t mask)
 {
     (void)mask;
-    return bw_tok_is_word(cp);
+    return bw_tok_is_word(cp, true) && bw_tok_category(cp) != CAT_NO;
 }
 
-/* The class (or all else) as ranges inside brackets. */
+/* A \w outside brackets, where Oniguruma also takes the six superscripts and fractions of Latin-1. */
+static bool in_word_alone(uint32_t cp, uint32_t mask)
+{
+    (void)mask;
+    return bw_tok_is_word(cp, true);
+}
+
+/* The next code point at which the class's answer can change. run: index of the category run that cp lies in, moved on.
+ */
+static uint32_t next_change(class_fn *fn, uint32_t cp, size_t *run)
+{
+    if (fn == in_space)
+        return cp < 0x3001 ? cp + 1 : 0x110000;
+    while (*run + 1 < bw_tok_n_category_runs && bw_tok_category_runs[*run + 1] >> 8 <= cp)
+        ++*run;
+    if ((fn == in_word || fn == in_word_alone) && cp < 0x20000) /* it has members besides categories there */
+        return cp + 1;
+    return *run + 1 < bw_tok_n_category_runs ? bw_tok_category_runs[*run + 1] >> 8 : 0x110000;
+}
+
+/* The class (or all else) as ranges inside brackets, without the surrogates. */
 static void add_ranges(bw_str *out, class_fn *fn, uint32_t mask, bool negate)
 {
-    uint32_t start = 0;
+    uint32_t start = 0, next;
+    size_t run = 0;
     bool inside = false;
-    for (uint32_t cp = 0; cp <= 0x110000; cp++) {
-        if (cp == 0xD800)
-            cp = 0xE000; /* a range across the surrogates is one that PCRE2 accepts */
-        bool member = cp < 0x110000 && fn(cp, mask) != negate;
+    for (uint32_t cp = 0; cp <= 0x110000; cp = next) {
+        bool surrogate = cp >= 0xD800 && cp < 0xE000, member = cp < 0x110000 && !surrogate && fn(cp, mask) != negate;
         if (member && !inside)
             start = cp;
-        if (!member && inside) {
-            uint32_t last = cp == 0xE000 ? 0xD7FF : cp - 1;
-            bw_str_add_format(out, start == last ? "\\x{%X}" : "\\x{%X}-\\x{%X}", start, last);
-        }
+        if (!member && inside)
+            bw_str_add_format(out, start == cp - 1 ? "\\x{%X}" : "\\x{%X}-\\x{%X}", start, cp - 1);
         inside = member;
+        next = cp == 0x110000 ? cp + 1 : surrogate ? 0xE000 : next_change(fn, cp, &run);
+        if (cp < 0xD800 && next > 0xD800)
+            next = 0xD800;
     }
 }
 
@@ -110,6 +130,8 @@ static void expand(const char *s, size_t n, bw_str *out)
         if (s[i] == '\\' && i + 1 < n) {
             size_t used = class_escape(s + i, n - i, &fn, &mask, &negate);
             if (used) {
+                if (fn == in_word && !in_class)
+                    fn = in_word_alone;
                 bw_str_add(out, in_class ? "" : negate ? "[^" : "[");
                 add_ranges(out, fn, mask, in_class && negate);
                 bw_str_add(out, in_class ? "" : "]");
@@ -154,8 +176,8 @@ bw_status bw_tok_regex_new(const char *pattern, size_t n, const char *path, tok_
         int code = 0;
         PCRE2_SIZE at = 0;
         pcre2_set_parens_nest_limit(context, 50);
-        regex->code = pcre2_compile((PCRE2_SPTR)(full.data ? full.data : ""), full.len, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C,
-                                    &code, &at, context);
+        regex->code = pcre2_compile((PCRE2_SPTR)(full.data ? full.data : ""), full.len,
+                                    PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
         if (!regex->code) {
             char text[200] = "";
             pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
@@ -198,11 +220,12 @@ bw_status bw_tok_regex_next(tok_encoder *e, const tok_regex *regex, const char *
     if (rc == PCRE2_ERROR_NOMEMORY)
         return bw_tok_no_memory(e->err);
     if (rc < 0)
-        return bw_fail(e->err, BW_E_UNSUPPORTED, "%s: a regular expression of this tokenizer takes too many steps (PCRE2 %d)",
-                       e->t->path, rc);
+        return bw_fail(e->err, BW_E_UNSUPPORTED,
+                       "%s: a regular expression of this tokenizer takes too many steps (PCRE2 %d)", e->t->path, rc);
     PCRE2_SIZE *at = pcre2_get_ovector_pointer(e->match);
     if (at[0] < from || at[1] < at[0] || at[1] > n) /* \K can move the start */
-        return bw_fail(e->err, BW_E_UNSUPPORTED, "%s: a regular expression of this tokenizer matches backwards", e->t->path);
+        return bw_fail(e->err, BW_E_UNSUPPORTED, "%s: a regular expression of this tokenizer matches backwards",
+                       e->t->path);
     *out = (tok_span){.start = at[0], .end = at[1], .match = true};
     *found = true;
     return BW_OK;

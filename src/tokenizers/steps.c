@@ -76,11 +76,7 @@ static const struct {
     {"llama-bpe", {FOLDED "\\p{N}{1,3}" REST}, true, true, false},
     {"qwen2", {FOLDED "\\p{N}" REST}, false, false, true},
     {"smollm", {"#", GPT2 "|\\s+"}, false, false, false},
-    {"default",
-     {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"},
-     false,
-     false,
-     false},
+    {"default", {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, false, false, false},
     {"gpt-4o",
      {O200K_UPPER "*" O200K_LOWER "+" CONTRACTION "|" O200K_UPPER "+" O200K_LOWER "*" CONTRACTION
                   "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
@@ -100,10 +96,30 @@ static const struct {
     const char *name;
     int family;
 } aliases[] = {
-    {"gpt2", 0},      {"phi-2", 0},      {"mpt", 0},       {"olmo", 0},        {"jina-es", 0},    {"jina-de", 0},
-    {"exaone4", 0},   {"trillion", 0},   {"granite-docling", 0}, {"llama3", 1}, {"llama-v3", 1},   {"falcon3", 1},
-    {"pixtral", 6},   {"smaug-bpe", 1},  {"dbrx", 1},      {"deepseek-r1-qwen", 2}, {"megrez", 2}, {"hunyuan", 2},
-    {"stablelm2", 2}, {"starcoder", 3},  {"refact", 3},    {"command-r", 3},   {"codeshell", 3},  {"minerva-7b", 3},
+    {"gpt2", 0},
+    {"phi-2", 0},
+    {"mpt", 0},
+    {"olmo", 0},
+    {"jina-es", 0},
+    {"jina-de", 0},
+    {"exaone4", 0},
+    {"trillion", 0},
+    {"granite-docling", 0},
+    {"llama3", 1},
+    {"llama-v3", 1},
+    {"falcon3", 1},
+    {"pixtral", 6},
+    {"smaug-bpe", 1},
+    {"dbrx", 1},
+    {"deepseek-r1-qwen", 2},
+    {"megrez", 2},
+    {"hunyuan", 2},
+    {"stablelm2", 2},
+    {"starcoder", 3},
+    {"refact", 3},
+    {"command-r", 3},
+    {"codeshell", 3},
+    {"minerva-7b", 3},
     {"llama4", 5},
 };
 
@@ -122,10 +138,11 @@ bw_status bw_tok_pre_by_name(bw_tokenizer *t, const char *name, size_t n, bool *
         if (same_name(aliases[i].name, name, n))
             family = aliases[i].family;
     if (family < 0)
-        return bw_fail(err, BW_E_UNSUPPORTED,
-                       "%s: the pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not known to this build; gpt-2, llama-bpe, qwen2, "
-                       "smollm, gpt-4o, tekken, default and their relatives are",
-                       t->path, (int)(n > 60 ? 60 : n), name);
+        return bw_fail(
+            err, BW_E_UNSUPPORTED,
+            "%s: the pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not known to this build; gpt-2, llama-bpe, qwen2, "
+            "smollm, gpt-4o, tekken, default and their relatives are",
+            t->path, (int)(n > 60 ? 60 : n), name);
     t->ignore_merges = families[family].ignore_merges;
     *add_bos = families[family].add_bos;
     if (families[family].nfc) {

@@ -143,7 +143,8 @@ static bool trie_grow(tok_trie *trie)
 
 static bool trie_node(tok_trie *trie, uint32_t *node)
 {
-    if (trie->n_nodes >= UINT32_MAX || !bw_reserve((void **)&trie->ends, &trie->capacity, trie->n_nodes + 1, sizeof *trie->ends))
+    if (trie->n_nodes >= UINT32_MAX ||
+        !bw_reserve((void **)&trie->ends, &trie->capacity, trie->n_nodes + 1, sizeof *trie->ends))
         return false;
     trie->ends[trie->n_nodes] = -1;
     *node = (uint32_t)trie->n_nodes++;

@@ -76,7 +76,12 @@ typedef struct tok_regex {
 } tok_regex;
 
 typedef enum tok_norm_kind {
-    NORM_FORM, NORM_PREPEND, NORM_REPLACE, NORM_REPLACE_REGEX, NORM_LOWERCASE, NORM_STRIP
+    NORM_FORM,
+    NORM_PREPEND,
+    NORM_REPLACE,
+    NORM_REPLACE_REGEX,
+    NORM_LOWERCASE,
+    NORM_STRIP
 } tok_norm_kind;
 typedef struct tok_norm {
     tok_norm_kind kind;
@@ -87,12 +92,20 @@ typedef struct tok_norm {
 } tok_norm;
 
 typedef enum tok_behaviour {
-    SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_MERGED_WITH_PREVIOUS, SPLIT_MERGED_WITH_NEXT, SPLIT_CONTIGUOUS
+    SPLIT_REMOVED,
+    SPLIT_ISOLATED,
+    SPLIT_MERGED_WITH_PREVIOUS,
+    SPLIT_MERGED_WITH_NEXT,
+    SPLIT_CONTIGUOUS
 } tok_behaviour;
 typedef enum tok_pre_kind {
-    PRE_GPT2,       /* the GPT-2 expression */
-    PRE_LLAMA3,     /* the cl100k expression with max_digits numbers to a word */
-    PRE_REGEX, PRE_LITERAL, PRE_DIGITS, PRE_PUNCTUATION, PRE_SPACES,
+    PRE_GPT2,   /* the GPT-2 expression */
+    PRE_LLAMA3, /* the cl100k expression with max_digits numbers to a word */
+    PRE_REGEX,
+    PRE_LITERAL,
+    PRE_DIGITS,
+    PRE_PUNCTUATION,
+    PRE_SPACES,
     PRE_BYTE_LEVEL, /* a space in front where `flag`; the words' bytes become symbols later */
     PRE_METASPACE
 } tok_pre_kind;
@@ -144,7 +157,7 @@ struct bw_tokenizer {
 enum {
     TOKEN_SPECIAL = 1, /* not shown as text */
     TOKEN_EOS = 2,
-    TOKEN_MODEL = 4,   /* the BPE model may produce it from text */
+    TOKEN_MODEL = 4, /* the BPE model may produce it from text */
     TOKEN_ADDED = 8
 };
 
@@ -173,8 +186,8 @@ typedef struct tok_encoder {
     size_t symbols_capacity;
     tok_heap_entry *heap;
     size_t n_heap, heap_capacity;
-    bw_str word;                   /* a spelling for ignore_merges */
-    size_t n_text;                 /* bytes of what is being normalised */
+    bw_str word;                         /* a spelling for ignore_merges */
+    size_t n_text;                       /* bytes of what is being normalised */
     bw_str norm[2], text[TOK_MAX_STEPS]; /* normalisation; a step's changed text */
     struct {
         tok_span *v;
@@ -220,9 +233,10 @@ bw_status bw_tok_finish(bw_tokenizer *t, bw_err *err);
 void bw_tok_add_eos(bw_tokenizer *t, int32_t id);
 /* Marks special tokens whose names say that they end a turn or a text. */
 void bw_tok_add_named_eos(bw_tokenizer *t);
-bw_status bw_tok_add_template(bw_tokenizer *t, const char *name, size_t name_bytes, const char *text, size_t n, bw_err *err);
-bw_status bw_tok_set_around(bw_tokenizer *t, const int32_t *prefix, size_t n_prefix, const int32_t *suffix, size_t n_suffix,
-                            bw_err *err);
+bw_status bw_tok_add_template(bw_tokenizer *t, const char *name, size_t name_bytes, const char *text, size_t n,
+                              bw_err *err);
+bw_status bw_tok_set_around(bw_tokenizer *t, const int32_t *prefix, size_t n_prefix, const int32_t *suffix,
+                            size_t n_suffix, bw_err *err);
 /* A zeroed next step, or NULL with err when there are too many. */
 tok_norm *bw_tok_next_norm(bw_tokenizer *t, tok_norm_kind kind, bw_err *err);
 tok_pre *bw_tok_next_pre(bw_tokenizer *t, tok_pre_kind kind, bw_err *err);

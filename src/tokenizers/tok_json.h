@@ -6,7 +6,15 @@
 #include "bw_arena.h"
 #include "bw_err.h"
 
-typedef enum tok_json_type { TOK_NULL, TOK_FALSE, TOK_TRUE, TOK_NUMBER, TOK_STRING, TOK_ARRAY, TOK_OBJECT } tok_json_type;
+typedef enum tok_json_type {
+    TOK_NULL,
+    TOK_FALSE,
+    TOK_TRUE,
+    TOK_NUMBER,
+    TOK_STRING,
+    TOK_ARRAY,
+    TOK_OBJECT
+} tok_json_type;
 
 /* A node's children follow it directly; `next` is the index behind its last descendant. An object's children
  * alternate: key, value. */

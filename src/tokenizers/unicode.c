@@ -71,14 +71,39 @@ static bool in_ranges(const uint32_t ranges[][2], size_t n, uint32_t cp)
 
 bool bw_tok_is_numeric(uint32_t cp)
 {
-    return bw_tok_class(cp) == TOK_IS_NUMBER || (cp >= 0x80 && in_ranges(bw_tok_numeric_ranges, bw_tok_n_numeric_ranges, cp));
+    return bw_tok_class(cp) == TOK_IS_NUMBER ||
+           (cp >= 0x80 && in_ranges(bw_tok_numeric_ranges, bw_tok_n_numeric_ranges, cp));
 }
 
-bool bw_tok_is_word(uint32_t cp)
+bool bw_tok_is_punctuation(uint32_t cp)
 {
     tok_category c = bw_tok_category(cp);
-    return c <= CAT_NL || c == CAT_PC || cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) ||
-           (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189);
+    bool is = (c >= CAT_PC && c <= CAT_PO) || (cp < 0x80 && c >= CAT_SM && c <= CAT_SO);
+    return is != (cp >= 0x80 && in_ranges(bw_tok_punctuation_ranges, bw_tok_n_punctuation_ranges, cp));
+}
+
+bool bw_tok_is_word(uint32_t cp, bool in_regex)
+{
+    tok_category c = bw_tok_category(cp);
+    if (c <= CAT_NL || c == CAT_PC || (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
+        (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189))
+        return true;
+    return in_regex ? c == CAT_NO && cp < 0x100 : cp == 0x200C || cp == 0x200D;
+}
+
+uint32_t bw_tok_lowercase(uint32_t cp)
+{
+    size_t lo = 0, hi = bw_tok_n_lowercase_pairs;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (bw_tok_lowercase_pairs[mid][0] < cp)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo < bw_tok_n_lowercase_pairs && bw_tok_lowercase_pairs[lo][0] == cp)
+        return bw_tok_lowercase_pairs[lo][1];
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
 }
 
 /* ---- normalisation ------------------------------------------------------------------------------------------- */
@@ -161,7 +186,8 @@ bool bw_tok_normalise(tok_form form, const char *text, size_t n_bytes, bw_str *o
         return !out->failed;
     }
     bool compat = form == FORM_NFKC || form == FORM_NFKD;
-    utf8proc_option_t options = (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0));
+    utf8proc_option_t options =
+        (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0));
     points p = {0}, scratch = {0};
     bool ok = true;
     size_t i = 0;

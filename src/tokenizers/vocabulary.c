@@ -48,7 +48,8 @@ void bw_tokenizer_free(bw_tokenizer *t)
 bw_status bw_tok_set_size(bw_tokenizer *t, int32_t n, bw_err *err)
 {
     if (n <= 0 || n > TOK_MAX_ID)
-        return bw_fail(err, BW_E_FORMAT, "%s: a vocabulary of %d tokens; 1 to %d are allowed", t->path, (int)n, TOK_MAX_ID);
+        return bw_fail(err, BW_E_FORMAT, "%s: a vocabulary of %d tokens; 1 to %d are allowed", t->path, (int)n,
+                       TOK_MAX_ID);
     t->n_tokens = n;
     t->spellings = bw_alloc_zero((size_t)n, sizeof *t->spellings);
     t->pieces = bw_alloc_zero((size_t)n, sizeof *t->pieces);
@@ -66,7 +67,8 @@ tok_text bw_tok_keep(bw_tokenizer *t, const char *s, size_t n)
 bw_status bw_tok_set_spelling(bw_tokenizer *t, int32_t id, const char *s, size_t n, bw_err *err)
 {
     if (id < 0 || id >= t->n_tokens)
-        return bw_fail(err, BW_E_FORMAT, "%s: token id %d is outside the vocabulary of %d", t->path, (int)id, (int)t->n_tokens);
+        return bw_fail(err, BW_E_FORMAT, "%s: token id %d is outside the vocabulary of %d", t->path, (int)id,
+                       (int)t->n_tokens);
     t->spellings[id] = bw_tok_keep(t, s, n);
     if (!t->spellings[id].s)
         return bw_fail_memory(err, n, "a vocabulary");
@@ -79,7 +81,8 @@ bw_status bw_tok_add_added(bw_tokenizer *t, const tok_added *added, bw_err *err)
     for (size_t i = 0; (t->flags[added->id] & TOKEN_ADDED) && i < t->n_added; i++) {
         if (t->added[i].id == added->id) { /* said twice: the later counts */
             t->added[i] = *added;
-            t->flags[added->id] = (uint8_t)((t->flags[added->id] & ~TOKEN_SPECIAL) | (added->special ? TOKEN_SPECIAL : 0));
+            t->flags[added->id] =
+                (uint8_t)((t->flags[added->id] & ~TOKEN_SPECIAL) | (added->special ? TOKEN_SPECIAL : 0));
             return BW_OK;
         }
     }
@@ -90,8 +93,8 @@ bw_status bw_tok_add_added(bw_tokenizer *t, const tok_added *added, bw_err *err)
     return BW_OK;
 }
 
-bw_status bw_tok_set_around(bw_tokenizer *t, const int32_t *prefix, size_t n_prefix, const int32_t *suffix, size_t n_suffix,
-                            bw_err *err)
+bw_status bw_tok_set_around(bw_tokenizer *t, const int32_t *prefix, size_t n_prefix, const int32_t *suffix,
+                            size_t n_suffix, bw_err *err)
 {
     bw_free(t->prefix);
     bw_free(t->suffix);
@@ -103,8 +106,8 @@ bw_status bw_tok_set_around(bw_tokenizer *t, const int32_t *prefix, size_t n_pre
     for (size_t i = 0; i < n_prefix + n_suffix; i++) {
         int32_t id = i < n_prefix ? prefix[i] : suffix[i - n_prefix];
         if (id < 0 || id >= t->n_tokens)
-            return bw_fail(err, BW_E_FORMAT, "%s: token id %d, to be put around texts, is outside the vocabulary of %d", t->path,
-                           (int)id, (int)t->n_tokens);
+            return bw_fail(err, BW_E_FORMAT, "%s: token id %d, to be put around texts, is outside the vocabulary of %d",
+                           t->path, (int)id, (int)t->n_tokens);
     }
     for (size_t i = 0; i < n_prefix; i++)
         t->prefix[t->n_prefix++] = prefix[i];
@@ -172,7 +175,8 @@ bw_status bw_tok_merges_from_scores(bw_tokenizer *t, const float *scores, bw_err
             continue;
         if (p.n > 4096 || (total += p.n) > (size_t)1 << 28) {
             bw_free(list);
-            return bw_fail(err, BW_E_FORMAT, "%s: token %d has %zu bytes; pieces of at most 4096 are allowed", t->path, (int)id, p.n);
+            return bw_fail(err, BW_E_FORMAT, "%s: token %d has %zu bytes; pieces of at most 4096 are allowed", t->path,
+                           (int)id, p.n);
         }
         ok = cut_piece(t, id, scores[id], &list, &n, &capacity);
     }
@@ -245,7 +249,10 @@ static int byte_token(tok_text s)
     int v = 0;
     for (int i = 3; i < 5; i++) {
         char c = s.s[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        int d = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                       : -1;
         if (d < 0)
             return -1;
         v = v * 16 + d;
@@ -322,9 +329,23 @@ void bw_tok_add_eos(bw_tokenizer *t, int32_t id)
 void bw_tok_add_named_eos(bw_tokenizer *t)
 {
     static const char *const names[] = {
-        "<|im_end|>",   "<|eot_id|>",        "<|end_of_text|>", "<end_of_turn>",   "<|endoftext|>", "<|eom_id|>",
-        "<|end|>",      "<|eot|>",           "<|eom|>",         "<|end_of_turn|>", "</s>",          "<eos>",
-        "<|return|>",   "<|END_OF_TURN_TOKEN|>", "<turn|>",     "<EOT>",           "<|EOT|>",
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|end_of_text|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "<|eom_id|>",
+        "<|end|>",
+        "<|eot|>",
+        "<|eom|>",
+        "<|end_of_turn|>",
+        "</s>",
+        "<eos>",
+        "<|return|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<turn|>",
+        "<EOT>",
+        "<|EOT|>",
     };
     bool channels = bw_tokenizer_find(t, "<|return|>", 10) >= 0 && bw_tokenizer_find(t, "<|channel|>", 11) >= 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -336,7 +357,8 @@ void bw_tok_add_named_eos(bw_tokenizer *t)
     }
 }
 
-bw_status bw_tok_add_template(bw_tokenizer *t, const char *name, size_t name_bytes, const char *text, size_t n, bw_err *err)
+bw_status bw_tok_add_template(bw_tokenizer *t, const char *name, size_t name_bytes, const char *text, size_t n,
+                              bw_err *err)
 {
     int max = (int)(sizeof t->templates / sizeof *t->templates);
     if (t->n_templates == max)

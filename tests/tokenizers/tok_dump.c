@@ -1,7 +1,7 @@
 /* tok_dump MODEL encode|special|decode|bench: a tokenizer at work on standard input, for comparison with others.
- * encode, special: records of a 32-bit length and a text in; of a 32-bit count and 32-bit ids out. `special` reads added
- * special tokens in the text and adds the tokens around it. decode: the reverse, without special tokens.
- * bench: all of standard input as one text; prints bytes, tokens and seconds. MODEL: .gguf or tokenizer.json. */
+ * encode, special: records of a 32-bit length and a text in; of a 32-bit count and 32-bit ids out. `special` reads
+ * added special tokens in the text and adds the tokens around it. decode: the reverse, without special tokens. bench:
+ * all of standard input as one text; prints bytes, tokens and seconds. MODEL: .gguf or tokenizer.json. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,8 @@ static int bench(const bw_tokenizer *t)
     if (bw_tokenizer_decode(t, ids, n_ids, true, &out, &err) != BW_OK)
         return fail(&err);
     double end = (double)clock() / CLOCKS_PER_SEC;
-    printf("%zu bytes, %zu tokens, encode %.3f s, decode %.3f s, round trip %s\n", n, n_ids, middle - start, end - middle,
-           out.len == n && memcmp(out.data, text, n) == 0 ? "equal" : "differs");
+    printf("%zu bytes, %zu tokens, encode %.3f s, decode %.3f s, round trip %s\n", n, n_ids, middle - start,
+           end - middle, out.len == n && memcmp(out.data, text, n) == 0 ? "equal" : "differs");
     bw_free(ids);
     bw_free(text);
     bw_str_deinit(&out);
