@@ -348,7 +348,7 @@ static bool macro_attr(jinja_runtime *rt, const jinja_macro *m, const jinja_stri
         for (size_t i = 0; list && i < node->n_list; i++)
             if (!jinja_push(rt, list, (jinja_value){.kind = JINJA_STRING, .s = node->list[i]->name}))
                 return false;
-        *out = jinja_list_value(JINJA_LIST, list);
+        *out = jinja_list_value(JINJA_TUPLE, list);
         return list != NULL;
     }
     if (jinja_same_bytes(name, "catch_kwargs") || jinja_same_bytes(name, "catch_varargs")) {
