@@ -10,9 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static json_t *context;
     if (!context)
-        context = json_loads("{\"messages\": [{\"role\": \"system\", \"content\": \"s \\u00e9\"}, {\"role\": \"user\","
-                             "\"content\": [{\"type\": \"text\", \"text\": \"t\"}]}], \"l\": [1, 2.5, null, true, \"a\"],"
-                             "\"d\": {\"a\": {\"b\": [1]}}, \"s\": \"Hello W\\u00f6rld\", \"n\": 7}", 0, NULL);
+        context =
+            json_loads("{\"messages\": [{\"role\": \"system\", \"content\": \"s \\u00e9\"}, {\"role\": \"user\","
+                       "\"content\": [{\"type\": \"text\", \"text\": \"t\"}]}], \"l\": [1, 2.5, null, true, \"a\"],"
+                       "\"d\": {\"a\": {\"b\": [1]}}, \"s\": \"Hello W\\u00f6rld\", \"n\": 7}",
+                       0, NULL);
     int64_t live = bw_mem_live();
     bw_jinja *jinja = NULL;
     bw_err err = {0};

@@ -307,10 +307,14 @@ static bool loop_attr(jinja_runtime *rt, const jinja_loop *l, const jinja_string
         const char *name;
         jinja_value value;
     } plain[] = {
-        {"index", jinja_int(l->index0 + 1)},   {"index0", jinja_int(l->index0)},
-        {"revindex", jinja_int(n - l->index0)}, {"revindex0", jinja_int(n - l->index0 - 1)},
-        {"first", jinja_bool(l->index0 == 0)}, {"last", jinja_bool(l->index0 + 1 >= n)},
-        {"length", jinja_int(n)},              {"depth", jinja_int(l->depth0 + 1)},
+        {"index", jinja_int(l->index0 + 1)},
+        {"index0", jinja_int(l->index0)},
+        {"revindex", jinja_int(n - l->index0)},
+        {"revindex0", jinja_int(n - l->index0 - 1)},
+        {"first", jinja_bool(l->index0 == 0)},
+        {"last", jinja_bool(l->index0 + 1 >= n)},
+        {"length", jinja_int(n)},
+        {"depth", jinja_int(l->depth0 + 1)},
         {"depth0", jinja_int(l->depth0)},
     };
     *found = true;
