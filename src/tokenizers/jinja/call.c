@@ -127,8 +127,8 @@ bool jinja_call_filter(jinja_runtime *rt, const jinja_string *name, jinja_value 
 {
     const jinja_builtin *b = jinja_find_filter(name);
     if (!b)
-        return jinja_fail(rt, BW_E_ARG, "there is no filter named '%.*s'", (int)(name->n_bytes < 100 ? name->n_bytes : 100),
-                          name->data);
+        return jinja_fail(rt, BW_E_ARG, "there is no filter named '%.*s'",
+                          (int)(name->n_bytes < 100 ? name->n_bytes : 100), name->data);
     if (!jinja_charge(rt, 1) || !jinja_enter(rt))
         return false;
     bool ok = jinja_call_builtin(rt, b, v, args, out);
@@ -141,8 +141,8 @@ bool jinja_call_test(jinja_runtime *rt, const jinja_string *name, jinja_value v,
     const jinja_builtin *b = jinja_find_test(name);
     jinja_value result;
     if (!b)
-        return jinja_fail(rt, BW_E_ARG, "there is no test named '%.*s'", (int)(name->n_bytes < 100 ? name->n_bytes : 100),
-                          name->data);
+        return jinja_fail(rt, BW_E_ARG, "there is no test named '%.*s'",
+                          (int)(name->n_bytes < 100 ? name->n_bytes : 100), name->data);
     if (!jinja_charge(rt, 1) || !jinja_call_builtin(rt, b, v, args, &result))
         return false;
     *out = jinja_truth(result);
@@ -176,7 +176,8 @@ static bool global_range(jinja_runtime *rt, jinja_value self, jinja_value *arg, 
     if (r->step < 0 && r->start > r->stop)
         r->n = (r->start - r->stop - 1) / -r->step + 1;
     if (r->n > JINJA_MAX_RANGE)
-        return jinja_fail(rt, BW_E_RANGE, "range() has %lld items; at most %d are allowed", (long long)r->n, JINJA_MAX_RANGE);
+        return jinja_fail(rt, BW_E_RANGE, "range() has %lld items; at most %d are allowed", (long long)r->n,
+                          JINJA_MAX_RANGE);
     *out = (jinja_value){.kind = JINJA_RANGE, .range = r};
     return true;
 }

@@ -42,7 +42,8 @@ static bool assign_attr(jinja_runtime *rt, const jinja_node *target, jinja_scope
     if (!jinja_eval(rt, &name, scope, &ns))
         return false;
     if (ns.kind != JINJA_NAMESPACE)
-        return jinja_fail(rt, BW_E_ARG, "an attribute can only be set on a namespace, not on a %s", jinja_type_name(ns));
+        return jinja_fail(rt, BW_E_ARG, "an attribute can only be set on a namespace, not on a %s",
+                          jinja_type_name(ns));
     if (target->attr->data[0] == '_')
         return jinja_fail(rt, BW_E_ARG, "an attribute of a namespace must not begin with an underscore");
     return jinja_dict_set(rt, ns.dict, (jinja_value){.kind = JINJA_STRING, .s = target->attr}, v);
@@ -78,7 +79,8 @@ static bool filter_items(jinja_runtime *rt, const jinja_node *node, jinja_scope 
     return kept != NULL;
 }
 
-static jinja_flow run_loop(jinja_runtime *rt, const jinja_node *node, jinja_scope *scope, jinja_value over, int64_t depth0)
+static jinja_flow run_loop(jinja_runtime *rt, const jinja_node *node, jinja_scope *scope, jinja_value over,
+                           int64_t depth0)
 {
     const jinja_list *items;
     if (!jinja_items(rt, over, &items) || (node->kid[2] && !filter_items(rt, node, scope, &items)))
@@ -244,7 +246,8 @@ static bool bind_parameter(jinja_runtime *rt, const jinja_node *node, size_t i, 
 }
 
 /* What the body may read besides its parameters: caller, kwargs, varargs. */
-static bool bind_extras(jinja_runtime *rt, const jinja_node *node, const jinja_args *args, jinja_scope *scope, size_t n_used)
+static bool bind_extras(jinja_runtime *rt, const jinja_node *node, const jinja_args *args, jinja_scope *scope,
+                        size_t n_used)
 {
     const jinja_value *given = args->keywords ? jinja_dict_get(args->keywords, "caller", 6) : NULL;
     bool own_caller = false;

@@ -123,7 +123,8 @@ static bool merge_sort(jinja_runtime *rt, sort_item *a, size_t n, sort_item *spa
     return true;
 }
 
-static bool sorted(jinja_runtime *rt, const jinja_list *items, const getter *g, bool many, bool reverse, sort_item **out)
+static bool sorted(jinja_runtime *rt, const jinja_list *items, const getter *g, bool many, bool reverse,
+                   sort_item **out)
 {
     sort_item *a = jinja_alloc(rt, items->n * 2 + 1, sizeof *a);
     if (!a)
@@ -159,11 +160,13 @@ FILTER(do_sort)
 FILTER(do_dictsort)
 {
     bool by_value = arg[1].kind == JINJA_STRING && jinja_same_bytes(arg[1].s, "value");
-    if (arg[1].kind != JINJA_MISSING && !by_value && !(arg[1].kind == JINJA_STRING && jinja_same_bytes(arg[1].s, "key")))
+    if (arg[1].kind != JINJA_MISSING && !by_value &&
+        !(arg[1].kind == JINJA_STRING && jinja_same_bytes(arg[1].s, "key")))
         return jinja_fail(rt, BW_E_ARG, "dictsort sorts by \"key\" or \"value\"");
     if (v.kind != JINJA_DICT)
-        return v.kind == JINJA_UNDEFINED ? jinja_fail_undefined(rt, v)
-                                         : jinja_fail(rt, BW_E_ARG, "dictsort needs a dict, not a %s", jinja_type_name(v));
+        return v.kind == JINJA_UNDEFINED
+                   ? jinja_fail_undefined(rt, v)
+                   : jinja_fail(rt, BW_E_ARG, "dictsort needs a dict, not a %s", jinja_type_name(v));
     jinja_view view = {v.dict, JINJA_ITEMS};
     const jinja_list *items;
     sort_item *a;
@@ -531,7 +534,8 @@ static bool choose(jinja_runtime *rt, jinja_value v, const jinja_args *args, boo
     bool has_test = args->n > skip;
     if ((has_test && !need_name(rt, args->items[skip], "the test of select")) || !jinja_items(rt, v, &items))
         return false;
-    const jinja_args rest = {has_test ? args->items + skip + 1 : NULL, has_test ? args->n - skip - 1 : 0, args->keywords};
+    const jinja_args rest = {has_test ? args->items + skip + 1 : NULL, has_test ? args->n - skip - 1 : 0,
+                             args->keywords};
     for (size_t i = 0; i < items->n; i++) {
         jinja_value looked;
         bool holds;

@@ -170,11 +170,13 @@ FILTER(do_truncate)
     int64_t length, leeway;
     jinja_value end = arg[2];
     if (v.kind != JINJA_STRING)
-        return v.kind == JINJA_UNDEFINED ? jinja_fail_undefined(rt, v)
-                                         : jinja_fail(rt, BW_E_ARG, "truncate needs a str, not a %s", jinja_type_name(v));
+        return v.kind == JINJA_UNDEFINED
+                   ? jinja_fail_undefined(rt, v)
+                   : jinja_fail(rt, BW_E_ARG, "truncate needs a str, not a %s", jinja_type_name(v));
     if (arg[3].kind == JINJA_NONE)
         arg[3].kind = JINJA_MISSING;
-    if (!jinja_need_int(rt, arg[0], "the length", 255, &length) || !jinja_need_int(rt, arg[3], "the leeway", 5, &leeway) ||
+    if (!jinja_need_int(rt, arg[0], "the length", 255, &length) ||
+        !jinja_need_int(rt, arg[3], "the leeway", 5, &leeway) ||
         (end.kind == JINJA_MISSING && !jinja_new_string(rt, "...", 3, &end)))
         return false;
     if (end.kind != JINJA_STRING || length < (int64_t)end.s->n_chars || leeway < 0 || leeway > INT32_MAX ||
@@ -483,7 +485,8 @@ FILTER(do_filesizeformat)
             i++;
         } while (i < 7 && n >= unit);
         bool binary = base == 1024;
-        snprintf(text, sizeof text, "%.1f %s%s", base * n / unit, binary && i == 0 ? "K" : prefixes[i], binary ? "iB" : "B");
+        snprintf(text, sizeof text, "%.1f %s%s", base * n / unit, binary && i == 0 ? "K" : prefixes[i],
+                 binary ? "iB" : "B");
     }
     return jinja_new_string(rt, text, strlen(text), out);
 }

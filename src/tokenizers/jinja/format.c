@@ -11,9 +11,9 @@ typedef struct spec {
     char align;   /* < > = ^, 0 = by type */
     char sign;    /* + - or space */
     bool alternate, zero;
-    char group;   /* , or _ or 0 */
+    char group;               /* , or _ or 0 */
     int64_t width, precision; /* precision -1 = none */
-    char type;    /* 0 = none */
+    char type;                /* 0 = none */
 } spec;
 
 static bool bad(jinja_runtime *rt, const char *what)
@@ -89,7 +89,11 @@ static bool add_int(jinja_runtime *rt, const spec *s, int64_t i, bw_str *out)
         return true;
     }
     if (s->type == 'x' || s->type == 'X' || s->type == 'o') {
-        snprintf(digits, sizeof digits, s->type == 'x' ? "%llx" : s->type == 'X' ? "%llX" : "%llo", (unsigned long long)u);
+        snprintf(digits, sizeof digits,
+                 s->type == 'x'   ? "%llx"
+                 : s->type == 'X' ? "%llX"
+                                  : "%llo",
+                 (unsigned long long)u);
         mark = !s->alternate ? "" : s->type == 'x' ? "0x" : s->type == 'X' ? "0X" : "0o";
     } else if (s->type == 'b') {
         int n = 0;
@@ -104,7 +108,8 @@ static bool add_int(jinja_runtime *rt, const spec *s, int64_t i, bw_str *out)
     } else {
         snprintf(digits, sizeof digits, "%llu", (unsigned long long)u);
     }
-    return add_number(s, i < 0, mark, digits, *mark || s->type == 'x' || s->type == 'X' || s->type == 'o' || s->type == 'b' ? 4 : 3, out);
+    return add_number(s, i < 0, mark, digits,
+                      *mark || s->type == 'x' || s->type == 'X' || s->type == 'o' || s->type == 'b' ? 4 : 3, out);
 }
 
 static bool add_float(jinja_runtime *rt, const spec *s, double f, bw_str *out)
@@ -235,7 +240,12 @@ static bool percent_value(jinja_runtime *rt, spec *s, jinja_value v, bw_str *out
     case 'X':
     case 'o':
         break;
-    case 'e': case 'E': case 'f': case 'F': case 'g': case 'G':
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G':
         if (!jinja_is_number(v))
             return v.kind == JINJA_UNDEFINED ? jinja_fail_undefined(rt, v) : bad(rt, "a number is needed");
         return add_float(rt, s, jinja_as_double(v), out);

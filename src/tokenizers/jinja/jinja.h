@@ -74,15 +74,15 @@ typedef struct jinja_value {
 } jinja_value;
 
 typedef struct jinja_undefined {
-    const char *hint;          /* the sentence, or NULL: made of the two below */
-    const jinja_string *name;  /* may be NULL */
-    const char *owner;         /* the type whose attribute or item is absent, or NULL */
+    const char *hint;         /* the sentence, or NULL: made of the two below */
+    const jinja_string *name; /* may be NULL */
+    const char *owner;        /* the type whose attribute or item is absent, or NULL */
 } jinja_undefined;
 
 typedef struct jinja_list {
     jinja_value *items;
     size_t n, capacity;
-    size_t next; /* ITERATOR: items read so far. CYCLER: the current item */
+    size_t next;  /* ITERATOR: items read so far. CYCLER: the current item */
     bool grouped; /* a TUPLE of |groupby: has the attributes grouper and list */
 } jinja_list;
 
@@ -116,18 +116,62 @@ typedef struct jinja_joiner {
 /* ---- syntax tree ---- */
 
 typedef enum jinja_node_kind {
-    JINJA_N_CONST, JINJA_N_NAME, JINJA_N_TUPLE, JINJA_N_LIST, JINJA_N_DICT, JINJA_N_COND, JINJA_N_OR, JINJA_N_AND,
-    JINJA_N_NOT, JINJA_N_COMPARE, JINJA_N_OPERAND, JINJA_N_BINARY, JINJA_N_CONCAT, JINJA_N_NEG, JINJA_N_POS,
-    JINJA_N_GETATTR, JINJA_N_GETITEM, JINJA_N_SLICE, JINJA_N_CALL, JINJA_N_FILTER, JINJA_N_TEST, JINJA_N_KEYWORD,
+    JINJA_N_CONST,
+    JINJA_N_NAME,
+    JINJA_N_TUPLE,
+    JINJA_N_LIST,
+    JINJA_N_DICT,
+    JINJA_N_COND,
+    JINJA_N_OR,
+    JINJA_N_AND,
+    JINJA_N_NOT,
+    JINJA_N_COMPARE,
+    JINJA_N_OPERAND,
+    JINJA_N_BINARY,
+    JINJA_N_CONCAT,
+    JINJA_N_NEG,
+    JINJA_N_POS,
+    JINJA_N_GETATTR,
+    JINJA_N_GETITEM,
+    JINJA_N_SLICE,
+    JINJA_N_CALL,
+    JINJA_N_FILTER,
+    JINJA_N_TEST,
+    JINJA_N_KEYWORD,
     JINJA_N_NSREF,
-    JINJA_N_BODY, JINJA_N_TEXT, JINJA_N_OUTPUT, JINJA_N_FOR, JINJA_N_IF, JINJA_N_SET, JINJA_N_SETBLOCK, JINJA_N_MACRO,
-    JINJA_N_CALLBLOCK, JINJA_N_FILTERBLOCK, JINJA_N_GENERATION, JINJA_N_WITH, JINJA_N_BREAK, JINJA_N_CONTINUE,
+    JINJA_N_BODY,
+    JINJA_N_TEXT,
+    JINJA_N_OUTPUT,
+    JINJA_N_FOR,
+    JINJA_N_IF,
+    JINJA_N_SET,
+    JINJA_N_SETBLOCK,
+    JINJA_N_MACRO,
+    JINJA_N_CALLBLOCK,
+    JINJA_N_FILTERBLOCK,
+    JINJA_N_GENERATION,
+    JINJA_N_WITH,
+    JINJA_N_BREAK,
+    JINJA_N_CONTINUE,
     JINJA_N_BLOCK
 } jinja_node_kind;
 
 typedef enum jinja_op {
-    JINJA_ADD, JINJA_SUB, JINJA_MUL, JINJA_DIV, JINJA_FLOORDIV, JINJA_MOD, JINJA_POW,
-    JINJA_EQ, JINJA_NE, JINJA_LT, JINJA_LE, JINJA_GT, JINJA_GE, JINJA_IN, JINJA_NOT_IN
+    JINJA_ADD,
+    JINJA_SUB,
+    JINJA_MUL,
+    JINJA_DIV,
+    JINJA_FLOORDIV,
+    JINJA_MOD,
+    JINJA_POW,
+    JINJA_EQ,
+    JINJA_NE,
+    JINJA_LT,
+    JINJA_LE,
+    JINJA_GT,
+    JINJA_GE,
+    JINJA_IN,
+    JINJA_NOT_IN
 } jinja_op;
 
 /* One shape for every node. Which fields count:
@@ -254,7 +298,7 @@ static inline jinja_value jinja_float(double f)
     return (jinja_value){.kind = JINJA_FLOAT, .f = f};
 }
 size_t jinja_count_chars(const char *data, size_t n_bytes);
-bool jinja_new_string(jinja_runtime *rt, const char *data, size_t n_bytes, jinja_value *out); /* copies */
+bool jinja_new_string(jinja_runtime *rt, const char *data, size_t n_bytes, jinja_value *out);  /* copies */
 bool jinja_view_string(jinja_runtime *rt, const char *data, size_t n_bytes, jinja_value *out); /* borrows */
 bool jinja_mark(jinja_runtime *rt, jinja_value string, bool markup, jinja_value *out);
 bool jinja_undefined_name(jinja_runtime *rt, const jinja_string *name, jinja_value *out);
@@ -271,7 +315,7 @@ bool jinja_dict_find(jinja_runtime *rt, const jinja_dict *dict, jinja_value key,
 const jinja_value *jinja_dict_get(const jinja_dict *dict, const char *key, size_t n_bytes);
 const char *jinja_type_name(jinja_value v);
 bool jinja_truth(jinja_value v);
-bool jinja_is_number(jinja_value v); /* int, float or bool */
+bool jinja_is_number(jinja_value v);            /* int, float or bool */
 bool jinja_as_int(jinja_value v, int64_t *out); /* int or bool */
 double jinja_as_double(jinja_value v);
 bool jinja_equal(jinja_runtime *rt, jinja_value a, jinja_value b, bool *out);
@@ -289,8 +333,8 @@ bool jinja_add_str(jinja_runtime *rt, jinja_value v, bw_str *out);  /* Python's 
 bool jinja_add_repr(jinja_runtime *rt, jinja_value v, bw_str *out); /* Python's repr() */
 bool jinja_str(jinja_runtime *rt, jinja_value v, jinja_value *out); /* a STRING */
 void jinja_add_float(bw_str *out, double f);
-bool jinja_add_escaped(jinja_runtime *rt, jinja_value v, bw_str *out); /* HTML; markup stays */
-bool jinja_parse_float(const char *text, size_t n_bytes, double *out); /* Python's float(str) */
+bool jinja_add_escaped(jinja_runtime *rt, jinja_value v, bw_str *out);          /* HTML; markup stays */
+bool jinja_parse_float(const char *text, size_t n_bytes, double *out);          /* Python's float(str) */
 bool jinja_parse_int(const char *text, size_t n_bytes, int base, int64_t *out); /* Python's int(str, base) */
 bool jinja_tojson(jinja_runtime *rt, jinja_value v, bool ascii, const char *indent, const char *item_separator,
                   const char *key_separator, bool sort_keys, int level, bw_str *out);
@@ -301,8 +345,17 @@ bool jinja_is_identifier(const char *data, size_t n_bytes);
 typedef enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_CAPITALIZE, JINJA_TITLE, JINJA_SWAP, JINJA_FOLD } jinja_case;
 void jinja_add_case(bw_str *out, const char *data, size_t n_bytes, jinja_case how);
 typedef enum jinja_class {
-    JINJA_IS_ALNUM, JINJA_IS_ALPHA, JINJA_IS_DECIMAL, JINJA_IS_DIGIT, JINJA_IS_NUMERIC, JINJA_IS_SPACE,
-    JINJA_IS_PRINTABLE, JINJA_IS_ASCII, JINJA_IS_LOWER, JINJA_IS_UPPER, JINJA_IS_TITLE
+    JINJA_IS_ALNUM,
+    JINJA_IS_ALPHA,
+    JINJA_IS_DECIMAL,
+    JINJA_IS_DIGIT,
+    JINJA_IS_NUMERIC,
+    JINJA_IS_SPACE,
+    JINJA_IS_PRINTABLE,
+    JINJA_IS_ASCII,
+    JINJA_IS_LOWER,
+    JINJA_IS_UPPER,
+    JINJA_IS_TITLE
 } jinja_class;
 bool jinja_has_class(const char *data, size_t n_bytes, jinja_class which);
 size_t jinja_next_char(const char *data, size_t n_bytes, uint32_t *c); /* n_bytes > 0; always moves */
@@ -314,7 +367,8 @@ bool jinja_same_bytes(const jinja_string *a, const char *text);
 typedef bool jinja_char_fn(uint32_t c);
 bool jinja_give(jinja_runtime *rt, bw_str *text, const jinja_string *like, jinja_value *out); /* markup as `like` */
 bool jinja_strip(jinja_runtime *rt, const jinja_string *s, jinja_value chars, bool left, bool right, jinja_value *out);
-bool jinja_center(jinja_runtime *rt, const jinja_string *s, jinja_value width, jinja_value fill, char where, jinja_value *out);
+bool jinja_center(jinja_runtime *rt, const jinja_string *s, jinja_value width, jinja_value fill, char where,
+                  jinja_value *out);
 bool jinja_replace(jinja_runtime *rt, const jinja_string *s, const jinja_string *old, const jinja_string *fresh,
                    int64_t count, bw_str *out);
 bool jinja_split_lines(jinja_runtime *rt, const jinja_string *s, bool keep_ends, jinja_list **out);
@@ -365,13 +419,22 @@ bool jinja_set(jinja_runtime *rt, jinja_scope *scope, const jinja_string *name, 
 
 /* lexer.c, parser.c */
 typedef enum jinja_token_kind {
-    JINJA_T_EOF, JINJA_T_DATA, JINJA_T_VARIABLE_BEGIN, JINJA_T_VARIABLE_END, JINJA_T_BLOCK_BEGIN, JINJA_T_BLOCK_END,
-    JINJA_T_NAME, JINJA_T_STRING, JINJA_T_INTEGER, JINJA_T_FLOAT, JINJA_T_OPERATOR
+    JINJA_T_EOF,
+    JINJA_T_DATA,
+    JINJA_T_VARIABLE_BEGIN,
+    JINJA_T_VARIABLE_END,
+    JINJA_T_BLOCK_BEGIN,
+    JINJA_T_BLOCK_END,
+    JINJA_T_NAME,
+    JINJA_T_STRING,
+    JINJA_T_INTEGER,
+    JINJA_T_FLOAT,
+    JINJA_T_OPERATOR
 } jinja_token_kind;
 typedef struct jinja_token {
     jinja_token_kind kind;
     int line;
-    char op[3]; /* OPERATOR: its characters */
+    char op[3];       /* OPERATOR: its characters */
     const char *data; /* DATA, NAME, STRING: the text, escapes resolved */
     size_t n_bytes;
     int64_t i;

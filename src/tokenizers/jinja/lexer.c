@@ -92,7 +92,8 @@ static bw_status push_data(lexer *lx, size_t end, char sign, bool is_variable)
     }
     if (stop == begin)
         return BW_OK;
-    return push(lx, (jinja_token){.kind = JINJA_T_DATA, .line = lx->line, .data = lx->src + begin, .n_bytes = stop - begin});
+    return push(
+        lx, (jinja_token){.kind = JINJA_T_DATA, .line = lx->line, .data = lx->src + begin, .n_bytes = stop - begin});
 }
 
 /* "{%- raw %}" or "{%- endraw %}" at pos: its length, 0 = none; *sign the sign after "{%". */
@@ -354,7 +355,8 @@ static bw_status lex_tag(lexer *lx, bool is_block)
     while (lx->pos < lx->n) {
         size_t n = lx->n_brackets ? 0 : tag_end(lx, lx->pos, is_block ? "%}" : "}}", is_block, is_block);
         if (n) {
-            BW_TRY(push(lx, (jinja_token){.kind = is_block ? JINJA_T_BLOCK_END : JINJA_T_VARIABLE_END, .line = lx->line}));
+            BW_TRY(
+                push(lx, (jinja_token){.kind = is_block ? JINJA_T_BLOCK_END : JINJA_T_VARIABLE_END, .line = lx->line}));
             move(lx, lx->pos + n);
             return BW_OK;
         }
@@ -379,8 +381,9 @@ static bw_status lex_tag(lexer *lx, bool is_block)
             }
             if (!jinja_is_identifier(lx->src + lx->pos, p - lx->pos))
                 return fail(lx, "a name has a character that names may not have");
-            BW_TRY(push(lx, (jinja_token){.kind = JINJA_T_NAME, .line = lx->line, .data = lx->src + lx->pos,
-                                          .n_bytes = p - lx->pos}));
+            BW_TRY(push(
+                lx, (jinja_token){
+                        .kind = JINJA_T_NAME, .line = lx->line, .data = lx->src + lx->pos, .n_bytes = p - lx->pos}));
             move(lx, p);
         }
     }
@@ -404,7 +407,8 @@ static bw_status lex_root(lexer *lx)
             return lex_raw(lx);
         if (kind == '#')
             return lex_comment(lx);
-        BW_TRY(push(lx, (jinja_token){.kind = kind == '{' ? JINJA_T_VARIABLE_BEGIN : JINJA_T_BLOCK_BEGIN, .line = lx->line}));
+        BW_TRY(push(
+            lx, (jinja_token){.kind = kind == '{' ? JINJA_T_VARIABLE_BEGIN : JINJA_T_BLOCK_BEGIN, .line = lx->line}));
         return lex_tag(lx, kind == '%');
     }
     jinja_token rest = {.kind = JINJA_T_DATA, .line = lx->line, .data = lx->src + lx->pos, .n_bytes = lx->n - lx->pos};
@@ -414,7 +418,8 @@ static bw_status lex_root(lexer *lx)
 
 bw_status jinja_lex(bw_arena *arena, const char *source, size_t n_bytes, jinja_tokens *tokens, bw_err *err)
 {
-    lexer lx = {.arena = arena, .src = source, .n = n_bytes, .line = 1, .line_starting = true, .tokens = tokens, .err = err};
+    lexer lx = {
+        .arena = arena, .src = source, .n = n_bytes, .line = 1, .line_starting = true, .tokens = tokens, .err = err};
     while (lx.pos < lx.n)
         BW_TRY(lex_root(&lx));
     return push(&lx, (jinja_token){.kind = JINJA_T_EOF, .line = lx.line});

@@ -245,18 +245,12 @@ METHOD(dict_fromkeys)
 }
 
 const jinja_builtin jinja_dict_methods[] = {
-    {"items", "", dict_items, NULL},
-    {"keys", "", dict_keys, NULL},
-    {"values", "", dict_values, NULL},
-    {"get", "/key default=", dict_get, NULL},
-    {"copy", "", dict_copy, NULL},
-    {"fromkeys", "/iterable value=", dict_fromkeys, NULL},
-    {"clear", "", NULL, NULL},
-    {"pop", "", NULL, NULL},
-    {"popitem", "", NULL, NULL},
-    {"setdefault", "", NULL, NULL},
-    {"update", "", NULL, NULL},
-    {0},
+    {"items", "", dict_items, NULL},   {"keys", "", dict_keys, NULL},
+    {"values", "", dict_values, NULL}, {"get", "/key default=", dict_get, NULL},
+    {"copy", "", dict_copy, NULL},     {"fromkeys", "/iterable value=", dict_fromkeys, NULL},
+    {"clear", "", NULL, NULL},         {"pop", "", NULL, NULL},
+    {"popitem", "", NULL, NULL},       {"setdefault", "", NULL, NULL},
+    {"update", "", NULL, NULL},        {0},
 };
 
 /* ---- list and tuple ---- */

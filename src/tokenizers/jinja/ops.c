@@ -307,10 +307,14 @@ static bool loop_attr(jinja_runtime *rt, const jinja_loop *l, const jinja_string
         const char *name;
         jinja_value value;
     } plain[] = {
-        {"index", jinja_int(l->index0 + 1)},   {"index0", jinja_int(l->index0)},
-        {"revindex", jinja_int(n - l->index0)}, {"revindex0", jinja_int(n - l->index0 - 1)},
-        {"first", jinja_bool(l->index0 == 0)}, {"last", jinja_bool(l->index0 + 1 >= n)},
-        {"length", jinja_int(n)},              {"depth", jinja_int(l->depth0 + 1)},
+        {"index", jinja_int(l->index0 + 1)},
+        {"index0", jinja_int(l->index0)},
+        {"revindex", jinja_int(n - l->index0)},
+        {"revindex0", jinja_int(n - l->index0 - 1)},
+        {"first", jinja_bool(l->index0 == 0)},
+        {"last", jinja_bool(l->index0 + 1 >= n)},
+        {"length", jinja_int(n)},
+        {"depth", jinja_int(l->depth0 + 1)},
         {"depth0", jinja_int(l->depth0)},
     };
     *found = true;
@@ -348,7 +352,7 @@ static bool macro_attr(jinja_runtime *rt, const jinja_macro *m, const jinja_stri
         for (size_t i = 0; list && i < node->n_list; i++)
             if (!jinja_push(rt, list, (jinja_value){.kind = JINJA_STRING, .s = node->list[i]->name}))
                 return false;
-        *out = jinja_list_value(JINJA_LIST, list);
+        *out = jinja_list_value(JINJA_TUPLE, list);
         return list != NULL;
     }
     if (jinja_same_bytes(name, "catch_kwargs") || jinja_same_bytes(name, "catch_varargs")) {

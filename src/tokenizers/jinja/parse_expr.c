@@ -240,8 +240,8 @@ static jinja_node *parse_list(jinja_parser *p, bool is_dict)
             break;
         if (!jinja_parse_append(p, &items, jinja_parse_expression(p, true)))
             return NULL;
-        if (is_dict && (!jinja_parse_expect(p, OP, ":") ||
-                        !jinja_parse_append(p, &items, jinja_parse_expression(p, true))))
+        if (is_dict &&
+            (!jinja_parse_expect(p, OP, ":") || !jinja_parse_append(p, &items, jinja_parse_expression(p, true))))
             return NULL;
     }
     jinja_parse_next(p);
@@ -614,7 +614,8 @@ static bool comparison(jinja_parser *p, jinja_op *op)
     static const struct {
         const char *text;
         jinja_op op;
-    } ops[] = {{"==", JINJA_EQ}, {"!=", JINJA_NE}, {"<", JINJA_LT}, {"<=", JINJA_LE}, {">", JINJA_GT}, {">=", JINJA_GE}};
+    } ops[] = {{"==", JINJA_EQ}, {"!=", JINJA_NE}, {"<", JINJA_LT},
+               {"<=", JINJA_LE}, {">", JINJA_GT},  {">=", JINJA_GE}};
     for (size_t i = 0; i < 6; i++)
         if (jinja_parse_skip(p, OP, ops[i].text)) {
             *op = ops[i].op;

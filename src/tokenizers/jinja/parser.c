@@ -399,8 +399,14 @@ static bool check_names(jinja_parser *p, const jinja_node *node, bool soft)
         soft = true;
     bool inner = soft;
     switch (node->kind) {
-    case JINJA_N_FOR: case JINJA_N_SETBLOCK: case JINJA_N_MACRO: case JINJA_N_CALLBLOCK: case JINJA_N_FILTERBLOCK:
-    case JINJA_N_GENERATION: case JINJA_N_WITH: case JINJA_N_BLOCK:
+    case JINJA_N_FOR:
+    case JINJA_N_SETBLOCK:
+    case JINJA_N_MACRO:
+    case JINJA_N_CALLBLOCK:
+    case JINJA_N_FILTERBLOCK:
+    case JINJA_N_GENERATION:
+    case JINJA_N_WITH:
+    case JINJA_N_BLOCK:
         inner = false;
         break;
     default:

@@ -316,7 +316,8 @@ METHOD(str_join)
 }
 
 /* s[start:end] in bytes, from arguments 1 and 2. valid: start is not beyond the end. */
-static bool window(jinja_runtime *rt, const jinja_string *s, const jinja_value *arg, size_t *begin, size_t *end, bool *valid)
+static bool window(jinja_runtime *rt, const jinja_string *s, const jinja_value *arg, size_t *begin, size_t *end,
+                   bool *valid)
 {
     int64_t n = (int64_t)s->n_chars, a = 0, b = n;
     if ((!missing(arg[1]) && !jinja_need_int(rt, arg[1], "a position", 0, &a)) ||
@@ -467,8 +468,8 @@ static bool partition(jinja_runtime *rt, jinja_value self, jinja_value sep, bool
     jinja_list *list = jinja_new_list(rt, 3);
     bool found = at <= n;
     size_t first = found ? at : last ? 0 : n, second = found ? at + sep.s->n_bytes : last ? 0 : n;
-    if (!list || !jinja_charge(rt, n / 16) || !push_part(rt, list, s, 0, first) || !push_part(rt, list, s, first, second) ||
-        !push_part(rt, list, s, second, n))
+    if (!list || !jinja_charge(rt, n / 16) || !push_part(rt, list, s, 0, first) ||
+        !push_part(rt, list, s, first, second) || !push_part(rt, list, s, second, n))
         return false;
     *out = jinja_list_value(JINJA_TUPLE, list);
     return true;

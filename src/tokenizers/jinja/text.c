@@ -292,7 +292,11 @@ bool jinja_parse_int(const char *text, size_t n, int base, int64_t *out)
         text++;
         n--;
     }
-    int marked = n > 1 && text[0] == '0' ? (text[1] | 32) == 'x' ? 16 : (text[1] | 32) == 'o' ? 8 : (text[1] | 32) == 'b' ? 2 : 0 : 0;
+    int marked = n > 1 && text[0] == '0' ? (text[1] | 32) == 'x'   ? 16
+                                           : (text[1] | 32) == 'o' ? 8
+                                           : (text[1] | 32) == 'b' ? 2
+                                                                   : 0
+                                         : 0;
     if (marked && (base == marked || base == 0)) {
         base = marked;
         text += 2;

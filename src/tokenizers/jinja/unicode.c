@@ -85,8 +85,14 @@ bool jinja_is_printable(uint32_t c)
     if (c == ' ')
         return true;
     switch (category(c)) {
-    case UTF8PROC_CATEGORY_CN: case UTF8PROC_CATEGORY_ZS: case UTF8PROC_CATEGORY_ZL: case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_CC: case UTF8PROC_CATEGORY_CF: case UTF8PROC_CATEGORY_CS: case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
         return false;
     default:
         return true;
@@ -282,8 +288,9 @@ bool jinja_has_class(const char *data, size_t n_bytes, jinja_class which)
         }
         bool up = is_upper(c) || category(c) == UTF8PROC_CATEGORY_LT, low = is_lower(c);
         any |= up || low;
-        if (which == JINJA_IS_LOWER ? up : which == JINJA_IS_UPPER ? low || category(c) == UTF8PROC_CATEGORY_LT
-                                                                   : (up && in_word) || (low && !in_word))
+        if (which == JINJA_IS_LOWER   ? up
+            : which == JINJA_IS_UPPER ? low || category(c) == UTF8PROC_CATEGORY_LT
+                                      : (up && in_word) || (low && !in_word))
             return false;
         in_word = up || low;
     }

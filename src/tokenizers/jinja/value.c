@@ -299,9 +299,25 @@ const jinja_value *jinja_dict_get(const jinja_dict *dict, const char *key, size_
 
 const char *jinja_type_name(jinja_value v)
 {
-    static const char *const names[] = {"missing argument", "undefined value", "none", "bool", "int", "float", "str",
-                                        "list", "tuple", "dict", "range", "dict view", "generator", "namespace",
-                                        "macro", "function", "loop", "cycler", "joiner"};
+    static const char *const names[] = {"missing argument",
+                                        "undefined value",
+                                        "none",
+                                        "bool",
+                                        "int",
+                                        "float",
+                                        "str",
+                                        "list",
+                                        "tuple",
+                                        "dict",
+                                        "range",
+                                        "dict view",
+                                        "generator",
+                                        "namespace",
+                                        "macro",
+                                        "function",
+                                        "loop",
+                                        "cycler",
+                                        "joiner"};
     return names[v.kind];
 }
 
@@ -452,8 +468,8 @@ bool jinja_equal(jinja_runtime *rt, jinja_value a, jinja_value b, bool *out)
     case JINJA_DICT:
         return equal_dicts(rt, a.dict, b.dict, out);
     case JINJA_RANGE:
-        *out = a.range->n == b.range->n &&
-               (a.range->n == 0 || (a.range->start == b.range->start && (a.range->n == 1 || a.range->step == b.range->step)));
+        *out = a.range->n == b.range->n && (a.range->n == 0 || (a.range->start == b.range->start &&
+                                                                (a.range->n == 1 || a.range->step == b.range->step)));
         return true;
     default:
         *out = jinja_same(a, b);
@@ -573,7 +589,7 @@ bool jinja_items(jinja_runtime *rt, jinja_value v, const jinja_list **out)
     case JINJA_UNDEFINED:
         return true;
     case JINJA_ITERATOR:
-        list->items = v.list->items + v.list->next;
+        list->items = v.list->n ? v.list->items + v.list->next : NULL;
         list->n = list->capacity = v.list->n - v.list->next;
         v.list->next = v.list->n;
         return true;
