@@ -99,7 +99,7 @@ typedef struct bw_http {
     bw_server *server;
     struct MHD_Connection *conn;
     bw_peer *peer;
-    const char *method; /* libmicrohttpd's, as long as the exchange */
+    char method[16];
     char *path;
     const struct bw_route *route; /* NULL: none */
     const char *rest;             /* UNDER and JOB: the id, within path */
@@ -187,7 +187,9 @@ void bw_server_write_worker(bw_server *server, bw_str *out);
 bw_status bw_heartbeat_start(bw_server *server, struct bw_heartbeat **heartbeat, bw_err *err);
 /* Send one soon: the status changed. NULL is allowed. */
 void bw_heartbeat_poke(struct bw_heartbeat *heartbeat);
-/* Sends a last one, for at most a few hundred milliseconds. NULL is allowed. */
-void bw_heartbeat_stop(struct bw_heartbeat *heartbeat);
+/* Begin the end: a last one is sent, for at most a few hundred milliseconds. Then wait for it and free. NULL is allowed
+ * in both. */
+void bw_heartbeat_end(struct bw_heartbeat *heartbeat);
+void bw_heartbeat_free(struct bw_heartbeat *heartbeat);
 
 #endif
