@@ -131,8 +131,10 @@ bool bw_job_cancel(bw_job *job);
 bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes);
 /* Hub thread: submit what was held, drop what expired. */
 void bw_jobs_tick(bw_server *server);
-/* Cancel all; then drop all that is known. */
+/* The server's end. Cancel all; once the hub has stopped, tell the clients of those whose engine did not react in time;
+ * once no exchange is left, free everything. */
 void bw_jobs_cancel_all(bw_server *server);
+void bw_jobs_end_all(bw_server *server);
 void bw_jobs_forget_all(bw_server *server);
 /* What an engine's refusal means to a client. */
 void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply);

@@ -220,13 +220,14 @@ void bw_server_stop(bw_server *server)
         bw_jobs_cancel_all(server);
         bw_hub_wake(server->hub);
         wait_for_none(server, &server->n_active, STOP_JOBS_MS);
-        wait_for_none(server, &server->n_exchanges, STOP_FLUSH_MS);
         bw_hub_stop(server->hub);
         bw_watchers_tick(server, bw_clock_now_ns());
-        bw_jobs_forget_all(server);
+        bw_jobs_end_all(server);
+        wait_for_none(server, &server->n_exchanges, STOP_FLUSH_MS);
     }
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
+    bw_jobs_forget_all(server);
     if (listener != MHD_INVALID_SOCKET)
         close(listener);
     bw_heartbeat_free(server->heartbeat);
