@@ -432,6 +432,7 @@ void bw_http_completed(void *user, struct MHD_Connection *conn, void **state, en
         pthread_mutex_lock(&http->stream->lock);
         n_bytes += http->stream->n_sent;
         bool unfinished = !http->stream->finished;
+        http->stream->gone = true; /* nobody reads it any more */
         pthread_mutex_unlock(&http->stream->lock);
         if (unfinished && http->stream->on_gone)
             http->stream->on_gone(http->stream);

@@ -250,6 +250,32 @@ static void test_stop_in_long_step(void **state)
     bw_engine_free(engine);
 }
 
+/* The n-th allocation of a start fails, for every n: a server, or an error and nothing left behind. */
+static void test_start_without_memory(void **state)
+{
+    (void)state;
+    bw_server_options options;
+    bw_server_options_init(&options);
+    options.hive_url = "http://127.0.0.1:1";
+    int n_failed = 0, n_started = 0;
+    for (int64_t n = 1; n_started < 3; n++) {
+        int64_t live = bw_mem_live();
+        bw_err err = {0};
+        bw_server *made = NULL;
+        bw_mem_fail_at(n);
+        bw_status status = bw_server_start(&options, &made, &err);
+        bw_mem_fail_at(0);
+        n_failed += status != BW_OK;
+        n_started += status == BW_OK;
+        assert_true((status == BW_OK) == (made != NULL));
+        if (status != BW_OK)
+            assert_int_equal(status, BW_E_MEMORY);
+        bw_server_stop(made);
+        assert_int_equal(bw_mem_live(), live);
+    }
+    assert_true(n_failed >= 10);
+}
+
 int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
@@ -258,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_dead_hive),
         cmocka_unit_test(test_stop_answers),
         cmocka_unit_test(test_stop_in_long_step),
+        cmocka_unit_test(test_start_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -378,6 +378,8 @@ static void test_full_queue(void **state)
     /* all or nothing: five choices do not fit into what is left, so none may stay behind */
     assert_answer("POST", "/v1/completions", "{\"prompt\":\"a\",\"n\":5}", 503, "overloaded");
     assert_int_equal(mock_live_sessions(), 6);
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_refused_total 4\n");
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_disconnected_total 0\n");
     assert_answer("GET", "/health", NULL, 200, "healthy");
 }
 
