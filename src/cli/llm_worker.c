@@ -22,7 +22,7 @@
 #define BW_BUILD_TYPE "release"
 #endif
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, ENGINE_STOP_MS = 600 };
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, STOP_MS = 1600 };
 
 typedef struct worker_args {
     const char *name; /* the program's, without its folder */
@@ -288,27 +288,6 @@ static void *load_main(void *arg)
     return NULL;
 }
 
-static void *free_engine(void *engine)
-{
-    bw_engine_free(engine);
-    return NULL;
-}
-
-/* A step under way may be long: give the engine a moment to end it, then leave the rest to the kernel. */
-static void stop_engine(bw_engine *engine)
-{
-    pthread_t thread;
-    if (!engine || pthread_create(&thread, NULL, free_engine, engine) != 0)
-        return;
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ENGINE_STOP_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
-        pthread_detach(thread);
-}
-
 static bw_status start_server(worker *w, const char *notice, bw_err *err)
 {
     const worker_args *a = w->args;
@@ -342,15 +321,50 @@ static bw_status start_server(worker *w, const char *notice, bw_err *err)
     return BW_OK;
 }
 
-/* Has loading ended? If it has and went wrong, *code is set. */
-static bool look_at_loading(worker *w, int *code)
+/* Has loading ended, and badly? Then *code is set. */
+static void look_at_loading(worker *w, int *code)
 {
     pthread_mutex_lock(&w->lock);
-    bool over = w->over;
-    if (over && w->failed)
+    if (w->over && w->failed)
         *code = fail_sentence("cannot load the model: %s", w->err.text);
     pthread_mutex_unlock(&w->lock);
-    return over;
+}
+
+/* Everything that takes an orderly end, on a thread of its own so that main can give up waiting. */
+static void *shut_down(void *arg)
+{
+    worker *w = arg;
+    bw_server_stop(w->server);
+    pthread_mutex_lock(&w->lock);
+    bw_engine *engine = w->engine;
+    w->engine = NULL;
+    pthread_mutex_unlock(&w->lock);
+    bw_engine_free(engine);
+    return NULL;
+}
+
+/* Neither loading nor a step under way can be interrupted: whatever is not done in time is left to the kernel. */
+static void leave(worker *w, pthread_t loader, int code)
+{
+    pthread_t thread;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (until.tv_nsec + STOP_MS * 1000000L) / 1000000000L;
+    until.tv_nsec = (until.tv_nsec + STOP_MS * 1000000L) % 1000000000L;
+    bool down = pthread_create(&thread, NULL, shut_down, w) == 0;
+    if (down && pthread_timedjoin_np(thread, NULL, &until) != 0) {
+        pthread_detach(thread);
+        down = false;
+    }
+    if (pthread_tryjoin_np(loader, NULL) != 0) {
+        pthread_detach(loader);
+        down = false;
+    }
+    if (!down) {
+        fflush(NULL);
+        _exit(code);
+    }
+    bw_engine_free(w->engine); /* when loading ended only after it was looked for */
 }
 
 /* Until a signal ends it or loading fails. */
@@ -373,15 +387,7 @@ static int serve(worker *w, const sigset_t *signals)
     pthread_mutex_unlock(&w->lock);
     if (!over)
         bw_server_set_load_error(w->server, "the worker is shutting down");
-    bw_server_stop(w->server);
-    if (over) {
-        pthread_join(loader, NULL);
-    } else if (pthread_tryjoin_np(loader, NULL) != 0) { /* it cannot be interrupted: leave it to the kernel */
-        pthread_detach(loader);
-        fflush(NULL);
-        _exit(code);
-    }
-    stop_engine(w->engine);
+    leave(w, loader, code);
     return code;
 }
 

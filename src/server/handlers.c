@@ -413,6 +413,10 @@ static bw_mhd_result start_openai(bw_http *http, bool chat)
     bw_stream_attach(&job->stream, http->conn, info ? info->connect_fd : -1);
     if (!bw_job_start(job, false, &reply)) {
         bw_stream_detach(&job->stream);
+        bw_stream_unref(&job->stream);
+        bw_stream_unref(&job->stream);
+        http->stream = NULL; /* never accepted: its end is no disconnect */
+        http->job = NULL;
         return bw_http_reply(http, &reply);
     }
     return bw_http_resume(http);

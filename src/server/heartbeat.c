@@ -152,7 +152,7 @@ void bw_heartbeat_poke(struct bw_heartbeat *hb)
     pthread_mutex_unlock(&hb->lock);
 }
 
-void bw_heartbeat_stop(struct bw_heartbeat *hb)
+void bw_heartbeat_end(struct bw_heartbeat *hb)
 {
     if (!hb)
         return;
@@ -160,6 +160,12 @@ void bw_heartbeat_stop(struct bw_heartbeat *hb)
     hb->stop = true;
     pthread_cond_signal(&hb->changed);
     pthread_mutex_unlock(&hb->lock);
+}
+
+void bw_heartbeat_free(struct bw_heartbeat *hb)
+{
+    if (!hb)
+        return;
     pthread_join(hb->thread, NULL);
     pthread_cond_destroy(&hb->changed);
     pthread_mutex_destroy(&hb->lock);

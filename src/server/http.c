@@ -313,7 +313,7 @@ static bw_http *http_new(bw_server *server, struct MHD_Connection *conn, const c
     }
     http->server = server;
     http->conn = conn;
-    http->method = method;
+    snprintf(http->method, sizeof http->method, "%s", method);
     http->start_ns = bw_clock_now_ns();
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     http->peer = info ? info->socket_context : NULL;
@@ -402,7 +402,7 @@ static void log_request(bw_http *http, enum MHD_RequestTerminationCode why, uint
     double ms = (double)(bw_clock_now_ns() - http->start_ns) / 1e6;
     bw_str fields = {0};
     bw_str_add(&fields, "\"method\":");
-    bw_str_add_json(&fields, http->method, strnlen(http->method, 32));
+    bw_str_add_json(&fields, http->method, strlen(http->method));
     bw_str_add(&fields, ",\"path\":");
     bw_str_add_json(&fields, http->path, strnlen(http->path, 256));
     bw_str_add_format(&fields, ",\"status\":%u,\"ms\":%.3f,\"bytes\":%llu", http->status, ms,
@@ -432,6 +432,7 @@ void bw_http_completed(void *user, struct MHD_Connection *conn, void **state, en
         pthread_mutex_lock(&http->stream->lock);
         n_bytes += http->stream->n_sent;
         bool unfinished = !http->stream->finished;
+        http->stream->gone = true; /* nobody reads it any more */
         pthread_mutex_unlock(&http->stream->lock);
         if (unfinished && http->stream->on_gone)
             http->stream->on_gone(http->stream);

@@ -99,7 +99,7 @@ typedef struct bw_http {
     bw_server *server;
     struct MHD_Connection *conn;
     bw_peer *peer;
-    const char *method; /* libmicrohttpd's, as long as the exchange */
+    char method[16];
     char *path;
     const struct bw_route *route; /* NULL: none */
     const char *rest;             /* UNDER and JOB: the id, within path */
@@ -131,8 +131,10 @@ bool bw_job_cancel(bw_job *job);
 bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes);
 /* Hub thread: submit what was held, drop what expired. */
 void bw_jobs_tick(bw_server *server);
-/* Cancel all; then drop all that is known. */
+/* The server's end. Cancel all; once the hub has stopped, tell the clients of those whose engine did not react in time;
+ * once no exchange is left, free everything. */
 void bw_jobs_cancel_all(bw_server *server);
+void bw_jobs_end_all(bw_server *server);
 void bw_jobs_forget_all(bw_server *server);
 /* What an engine's refusal means to a client. */
 void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply);
@@ -187,7 +189,9 @@ void bw_server_write_worker(bw_server *server, bw_str *out);
 bw_status bw_heartbeat_start(bw_server *server, struct bw_heartbeat **heartbeat, bw_err *err);
 /* Send one soon: the status changed. NULL is allowed. */
 void bw_heartbeat_poke(struct bw_heartbeat *heartbeat);
-/* Sends a last one, for at most a few hundred milliseconds. NULL is allowed. */
-void bw_heartbeat_stop(struct bw_heartbeat *heartbeat);
+/* Begin the end: a last one is sent, for at most a few hundred milliseconds. Then wait for it and free. NULL is allowed
+ * in both. */
+void bw_heartbeat_end(struct bw_heartbeat *heartbeat);
+void bw_heartbeat_free(struct bw_heartbeat *heartbeat);
 
 #endif

@@ -614,7 +614,24 @@ void bw_jobs_cancel_all(bw_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-void bw_jobs_forget_all(bw_server *server)
+void bw_jobs_end_all(bw_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    for (bw_job *job = server->active; job; job = job->active_next) {
+        pthread_mutex_lock(&job->stream.lock);
+        if (job->ended_ns == 0) {
+            job->state = job->err.status != BW_OK ? BW_JOB_FAILED : BW_JOB_CANCELLED;
+            job->ended_ns = bw_clock_now_ns();
+            bw_format_end(job);
+            job->stream.finished = true;
+            bw_stream_wake(&job->stream);
+        }
+        pthread_mutex_unlock(&job->stream.lock);
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void forget_known(bw_server *server)
 {
     for (;;) {
         pthread_mutex_lock(&server->lock);
@@ -625,10 +642,15 @@ void bw_jobs_forget_all(bw_server *server)
         }
         pthread_mutex_unlock(&server->lock);
         if (!job)
-            break;
+            return;
         bw_stream_unref(&job->stream);
     }
-    for (;;) { /* what did not end in time: the hub is gone, so its sessions are ours */
+}
+
+void bw_jobs_forget_all(bw_server *server)
+{
+    forget_known(server);
+    for (;;) {
         pthread_mutex_lock(&server->lock);
         bw_job *job = server->active;
         bool was_held = false;
@@ -639,18 +661,8 @@ void bw_jobs_forget_all(bw_server *server)
         pthread_mutex_unlock(&server->lock);
         if (!job)
             return;
-        for (size_t i = 0; i < job->n_choices; i++) {
-            pthread_mutex_lock(&job->stream.lock);
-            bw_session *session = job->choices[i].session;
-            job->choices[i].session = NULL;
-            pthread_mutex_unlock(&job->stream.lock);
-            bw_session_free(session);
-        }
-        pthread_mutex_lock(&job->stream.lock);
-        job->ended_ns = bw_clock_now_ns();
-        job->stream.gone = job->stream.finished = true; /* its connection must not be left suspended */
-        bw_stream_wake(&job->stream);
-        pthread_mutex_unlock(&job->stream.lock);
+        for (size_t i = 0; i < job->n_choices; i++)
+            bw_session_free(job->choices[i].session);
         if (was_held)
             bw_stream_unref(&job->stream);
         bw_stream_unref(&job->stream);

@@ -16,7 +16,7 @@
 #include "json.h"
 #include "sha256.h"
 
-enum { STOP_JOBS_MS = 700, STOP_FLUSH_MS = 300, CONNECTION_MEMORY = 32 * 1024, IDLE_TIMEOUT_S = 120, BACKLOG = 1024 };
+enum { STOP_JOBS_MS = 600, STOP_FLUSH_MS = 300, CONNECTION_MEMORY = 32 * 1024, IDLE_TIMEOUT_S = 120, BACKLOG = 1024 };
 
 void bw_server_options_init(bw_server_options *options)
 {
@@ -119,7 +119,10 @@ static bw_status start_daemon(bw_server *server, bw_err *err)
 {
     int fd = -1;
     BW_TRY(bind_socket(server->options.host, server->options.port, &fd, &server->port, err));
-    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    /* poll, not epoll: libmicrohttpd's epoll is edge-triggered and forgets a FIN that came with the last bytes read, so
+     * a client that sent half a request and left would hold its place until the deadline. Streams are suspended while
+     * they wait and cost poll nothing. */
+    const unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     /* MHD_OPTION_EXTERNAL_LOGGER comes first so that it is in force for what the others complain about. */
     server->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, bw_http_access, server, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
@@ -211,21 +214,23 @@ void bw_server_stop(bw_server *server)
     pthread_mutex_lock(&server->lock);
     server->stopping = true;
     pthread_mutex_unlock(&server->lock);
+    bw_heartbeat_end(server->heartbeat);
     MHD_socket listener = server->daemon ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
     if (server->hub) {
         bw_jobs_cancel_all(server);
         bw_hub_wake(server->hub);
         wait_for_none(server, &server->n_active, STOP_JOBS_MS);
-        wait_for_none(server, &server->n_exchanges, STOP_FLUSH_MS);
         bw_hub_stop(server->hub);
         bw_watchers_tick(server, bw_clock_now_ns());
-        bw_jobs_forget_all(server);
+        bw_jobs_end_all(server);
+        wait_for_none(server, &server->n_exchanges, STOP_FLUSH_MS);
     }
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
+    bw_jobs_forget_all(server);
     if (listener != MHD_INVALID_SOCKET)
         close(listener);
-    bw_heartbeat_stop(server->heartbeat);
+    bw_heartbeat_free(server->heartbeat);
     bw_hub_free(server->hub);
     server_free(server);
 }

@@ -18,6 +18,8 @@
 static bw_engine *engine;
 static bw_server *server;
 static uint16_t port;
+static int64_t body_timeout_ms = 800;
+static uint32_t max_connections = 512;
 
 static int start(void **state)
 {
@@ -29,12 +31,24 @@ static int start(void **state)
     bw_server_options options;
     bw_server_options_init(&options);
     options.engine = engine;
-    options.head_timeout_ms = 1500;
-    options.body_timeout_ms = 800;
+    options.head_timeout_ms = body_timeout_ms * 2;
+    options.body_timeout_ms = body_timeout_ms;
     options.max_body = 100000;
+    options.max_connections = max_connections;
     assert_ok(bw_server_start(&options, &server, &err), err);
     port = bw_server_port(server);
     return 0;
+}
+
+/* With deadlines that do not come to the rescue, and no place to spare for connections that were left. */
+static int start_patient(void **state)
+{
+    body_timeout_ms = 30000;
+    max_connections = 96;
+    int result = start(state);
+    max_connections = 512;
+    body_timeout_ms = 800;
+    return result;
 }
 
 static void assert_alive(void)
@@ -190,7 +204,7 @@ static void test_slow_requests(void **state)
     assert_false(open);
     close(head);
     expect_closed(body, 100);
-    expect_closed(idle, 1200);
+    expect_closed(idle, 1300);
     /* cut off in the middle of a body */
     int fd = client_connect(port);
     client_send(fd, half, sizeof half - 1);
@@ -199,6 +213,24 @@ static void test_slow_requests(void **state)
     client_send(fd, half, sizeof half - 1);
     shutdown(fd, SHUT_WR);
     expect_closed(fd, 1500);
+}
+
+/* Clients that leave in the middle of a request free their places at once: more of them than there are places. */
+static void test_half_requests(void **state)
+{
+    (void)state;
+    static const char half[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                               "Content-Length: 1000\r\n\r\n{\"pro";
+    int64_t start_ns = bw_clock_now_ns();
+    for (int i = 0; i < 1200; i++) {
+        int fd = client_connect(port);
+        assert_true(fd >= 0);
+        send(fd, half, sizeof half - 1 - (size_t)(i % 3) * 20, MSG_NOSIGNAL | MSG_MORE); /* leaves with the FIN */
+        close(fd);
+        if (i % 100 == 99)
+            assert_alive();
+    }
+    assert_true(bw_clock_now_ns() - start_ns < 10000000000);
 }
 
 static void test_pipelining(void **state)
@@ -309,6 +341,7 @@ static void test_load(void **state)
     if (r.n_wrong)
         fail_msg("%s", r.first_wrong);
     assert_int_equal(r.n_answered, r.n_accepted);
+    assert_true(r.slowest_ms < 8000);
     assert_true(r.n_answered > 50 && r.n_hung_up > 10 && r.n_bad > 10);
 }
 
@@ -320,11 +353,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_huge_head, start, stop),
         cmocka_unit_test_setup_teardown(test_chunked, start, stop),
         cmocka_unit_test_setup_teardown(test_slow_requests, start, stop),
+        cmocka_unit_test_setup_teardown(test_half_requests, start_patient, stop),
         cmocka_unit_test_setup_teardown(test_pipelining, start, stop),
         cmocka_unit_test_setup_teardown(test_many_connections, start, stop),
         cmocka_unit_test_setup_teardown(test_deep_json, start, stop),
         cmocka_unit_test_setup_teardown(test_failing_memory, start, stop),
-        cmocka_unit_test_setup_teardown(test_load, start, stop),
+        cmocka_unit_test_setup_teardown(test_load, start_patient, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

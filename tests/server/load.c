@@ -205,7 +205,7 @@ static void *client_main(void *arg)
     load_client *c = arg;
     while (bw_clock_now_ns() < c->until_ns) {
         uint64_t what = bw_rng_below(&c->rng, 20);
-        int64_t refused = c->result.n_refused;
+        int64_t refused = c->result.n_refused, start_ns = bw_clock_now_ns();
         if (what < 8)
             do_job(c);
         else if (what < 16)
@@ -214,6 +214,11 @@ static void *client_main(void *arg)
             do_bad_request(c);
         else
             do_rubbish(c);
+        double ms = (double)(bw_clock_now_ns() - start_ns) / 1e6;
+        if (ms > c->result.slowest_ms) {
+            c->result.slowest_ms = ms;
+            c->result.slowest_kind = what < 8 ? 0 : what < 16 ? 1 : what < 18 ? 2 : 3;
+        }
         if (c->result.n_refused > refused)
             bw_clock_sleep_ms(20 + (int64_t)bw_rng_below(&c->rng, 100));
     }
@@ -248,6 +253,10 @@ void load_run(const load_options *options, load_result *result)
         if (r->n_wrong && !result->n_wrong)
             memcpy(result->first_wrong, r->first_wrong, sizeof result->first_wrong);
         result->n_wrong += r->n_wrong;
+        if (r->slowest_ms > result->slowest_ms) {
+            result->slowest_ms = r->slowest_ms;
+            result->slowest_kind = r->slowest_kind;
+        }
     }
     free(clients);
     free(threads);

@@ -26,6 +26,8 @@ typedef struct load_result {
     int64_t n_bad;       /* rubbish, answered with an error or a closed connection as it should be */
     int64_t n_wrong;     /* anything else */
     char first_wrong[300];
+    double slowest_ms; /* one turn of a client: a request, or a job and its stream */
+    int slowest_kind;  /* 0 job, 1 OpenAI, 2 bad request, 3 rubbish */
 } load_result;
 
 /* Runs for the time given; every client ends its last request. */

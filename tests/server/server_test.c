@@ -1,5 +1,5 @@
 /* The server over real sockets with the mock engine: every route's happy path and error shapes, and lines (b), (c),
- * (e), (f), (g), (h) and (k) of the worker contract's acceptance list. */
+ * (e), (f), (g) and (h) of the worker contract's acceptance list. */
 #include "../bw_test.h"
 
 #include <arpa/inet.h>
@@ -245,7 +245,7 @@ static void test_stream_errors(void **state)
     bw_free(id);
     answer_deinit(&a);
     /* failed under way: the line break of the sentence must not break the marker's line */
-    run_job("/v1/jobs", "{\"prompt\":\"a @slow=100 @fail=2\"}", &a);
+    run_job("/v1/jobs", "{\"prompt\":\"a @slow=300 @fail=2\"}", &a);
     assert_non_null(strstr(a.body.data,
                            "{\"type\":\"error\",\"code\":\"INFERENCE_FAILED\",\"message\":\"the mock device "
                            "failed\\nafter 2 tokens\"}\n\ndata: [ERROR] the mock device failed after 2 "
@@ -301,7 +301,7 @@ static void expect_cancel_on_close(const char *method, const char *path, const c
     wait_until_idle();
     int64_t ms = (bw_clock_now_ns() - start_ns) / 1000000;
     bw_engine_get_stats(engine, &after);
-    assert_true(ms < 500); /* a step of the mock takes 30 ms; libmicrohttpd alone needs seconds */
+    assert_true(ms < 1000); /* a step of the mock takes 30 ms; libmicrohttpd alone needs seconds */
     assert_int_equal(after.n_cancelled, before.n_cancelled + 1);
     answer_deinit(&a);
     bw_str_deinit(&text);
@@ -327,7 +327,7 @@ static void test_stream_is_prompt(void **state)
 {
     (void)state;
     int fd = client_connect(port);
-    static const char body[] = "{\"prompt\":\"tick @slow=150\",\"max_tokens\":4,\"stream\":true}";
+    static const char body[] = "{\"prompt\":\"tick @slow=300\",\"max_tokens\":4,\"stream\":true}";
     char text[300];
     int n = snprintf(text, sizeof text,
                      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -338,7 +338,7 @@ static void test_stream_is_prompt(void **state)
     answer a;
     client_read(fd, &a, "\" tick\"");
     int64_t ms = (bw_clock_now_ns() - start_ns) / 1000000;
-    assert_true(ms >= 140 && ms < 290);
+    assert_true(ms >= 280 && ms < 1100); /* all four take 1200 ms */
     answer_deinit(&a);
     close(fd);
     wait_until_idle();
@@ -362,7 +362,11 @@ static void test_full_queue(void **state)
     answer a;
     for (int i = 0; i < 6; i++) { /* 4 run, 2 wait */
         assert_answer("POST", "/v1/jobs", "{\"prompt\":\"a @slow=20\",\"max_tokens\":500}", 200, "job_id");
-        bw_clock_sleep_ms(60); /* the mock gives places between two steps */
+        bw_engine_stats stats = {0};
+        for (int j = 0; j < 400 && stats.n_running < (i < 4 ? i + 1 : 4); j++) { /* places are given between steps */
+            bw_clock_sleep_ms(5);
+            bw_engine_get_stats(engine, &stats);
+        }
     }
     static const char *const bodies[][2] = {{"/v1/jobs", "{\"prompt\":\"a\"}"},
                                             {"/v1/completions", "{\"prompt\":\"a\"}"}};
@@ -378,6 +382,8 @@ static void test_full_queue(void **state)
     /* all or nothing: five choices do not fit into what is left, so none may stay behind */
     assert_answer("POST", "/v1/completions", "{\"prompt\":\"a\",\"n\":5}", 503, "overloaded");
     assert_int_equal(mock_live_sessions(), 6);
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_refused_total 4\n");
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_disconnected_total 0\n");
     assert_answer("GET", "/health", NULL, 200, "healthy");
 }
 
@@ -584,165 +590,7 @@ static void test_cors(void **state)
     }
 }
 
-/* ---- (k) ---- */
-
-typedef struct hive {
-    int listener;
-    uint16_t port;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    bw_str received;
-    int n;
-} hive;
-
-/* Answers every request with 404, as a queen without the route does. */
-static void *hive_main(void *arg)
-{
-    hive *h = arg;
-    for (;;) {
-        int fd = accept(h->listener, NULL, NULL);
-        if (fd < 0)
-            return NULL;
-        char text[4096];
-        size_t n = 0;
-        for (ssize_t got; n + 1 < sizeof text && (got = recv(fd, text + n, sizeof text - 1 - n, 0)) > 0;) {
-            n += (size_t)got;
-            text[n] = 0;
-            if (strstr(text, "\r\n\r\n{") && strstr(text, "Z\"}"))
-                break;
-        }
-        static const char no[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        client_send(fd, no, sizeof no - 1);
-        close(fd);
-        pthread_mutex_lock(&h->lock);
-        bw_str_add_bytes(&h->received, text, n);
-        h->n++;
-        pthread_mutex_unlock(&h->lock);
-    }
-}
-
-static void test_heartbeat(void **state)
-{
-    (void)state;
-    hive h = {.lock = PTHREAD_MUTEX_INITIALIZER, .listener = socket(AF_INET, SOCK_STREAM, 0)};
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n_bytes = sizeof at;
-    assert_int_equal(bind(h.listener, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(h.listener, 16), 0);
-    getsockname(h.listener, (struct sockaddr *)&at, &n_bytes);
-    pthread_create(&h.thread, NULL, hive_main, &h);
-    char url[64];
-    snprintf(url, sizeof url, "http://127.0.0.1:%u/", ntohs(at.sin_port));
-    bw_server_options options;
-    bw_server_options_init(&options);
-    options.hive_url = url;
-    options.worker_id = "worker-cpu-8080";
-    options.model_ref = "hf:tiny.gguf";
-    options.implementation = "llm-worker-rbee-cpu";
-    options.heartbeat_ms = 100;
-    bw_err err = {0};
-    bw_engine_options eo;
-    bw_engine_options_init(&eo);
-    assert_ok(bw_engine_new(&eo, &engine, &err), err);
-    assert_ok(bw_server_start(&options, &server, &err), err);
-    port = bw_server_port(server);
-    bw_clock_sleep_ms(50);
-    bw_server_set_engine(server, engine);
-    bw_clock_sleep_ms(250);
-    answer a;
-    run_job("/v1/jobs", "{\"prompt\":\"a @slow=50\",\"max_tokens\":6}", &a); /* 300 ms, not disturbed */
-    assert_non_null(strstr(a.body.data, "[DONE]"));
-    answer_deinit(&a);
-    bw_server_stop(server);
-    bw_engine_free(engine);
-    shutdown(h.listener, SHUT_RDWR);
-    pthread_join(h.thread, NULL);
-    close(h.listener);
-    char expected[300];
-    snprintf(
-        expected, sizeof expected,
-        "{\"worker\":{\"id\":\"worker-cpu-8080\",\"model_id\":\"hf:tiny.gguf\",\"device\":\"cpu:0\",\"port\":%u,"
-        "\"status\":\"starting\",\"implementation\":\"llm-worker-rbee-cpu\",\"version\":\"0.1.0\"},\"timestamp\":\"20",
-        port);
-    assert_memory_equal(h.received.data, "POST /v1/worker-heartbeat HTTP/1.1\r\n", 36);
-    assert_non_null(strstr(h.received.data, expected));
-    assert_non_null(strstr(h.received.data, "\"status\":\"ready\""));
-    assert_non_null(strstr(h.received.data, "\"status\":\"busy\""));
-    const char *last = NULL;
-    for (const char *p = h.received.data; (p = strstr(p, "\"status\":\"")) != NULL; p++)
-        last = p;
-    assert_memory_equal(last, "\"status\":\"stopping\"", 19);
-    assert_true(h.n >= 4 && h.n < 20);
-    bw_str_deinit(&h.received);
-}
-
-/* A hive that is not there, and one that accepts and never answers: stopping stays quick. */
-static void test_dead_hive(void **state)
-{
-    (void)state;
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n_bytes = sizeof at;
-    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(listener, 16), 0);
-    getsockname(listener, (struct sockaddr *)&at, &n_bytes);
-    char silent[64];
-    snprintf(silent, sizeof silent, "http://127.0.0.1:%u", ntohs(at.sin_port));
-    const char *urls[] = {"http://127.0.0.1:1", "file:///etc/passwd", "nonsense", silent};
-    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        bw_server_options options;
-        bw_server_options_init(&options);
-        options.hive_url = urls[i];
-        options.heartbeat_ms = 20;
-        start_with(&options, 0);
-        answer a;
-        run_job("/v1/inference", "{\"prompt\":\"a\",\"max_tokens\":3}", &a);
-        assert_non_null(strstr(a.body.data, "[DONE]"));
-        answer_deinit(&a);
-        int64_t start_ns = bw_clock_now_ns();
-        stop(NULL);
-        assert_true(bw_clock_now_ns() - start_ns < 1900000000);
-    }
-    close(listener);
-}
-
-/* ---- stop ---- */
-
-static void *stream_reader(void *arg)
-{
-    client_ask(port, "POST", "/v1/completions", "", "{\"prompt\":\"a @slow=20\",\"max_tokens\":400,\"stream\":true}",
-               arg);
-    return NULL;
-}
-
-static void *whole_reader(void *arg)
-{
-    client_ask(port, "POST", "/v1/completions", "", "{\"prompt\":\"a @slow=20\",\"max_tokens\":400}", arg);
-    return NULL;
-}
-
-static void test_stop_answers(void **state)
-{
-    (void)state;
-    start(NULL);
-    answer job, streamed, whole;
-    pthread_t threads[2];
-    ask_for("POST", "/v1/jobs", "{\"prompt\":\"unclaimed @slow=20\",\"max_tokens\":400}", &job);
-    pthread_create(&threads[0], NULL, stream_reader, &streamed);
-    pthread_create(&threads[1], NULL, whole_reader, &whole);
-    bw_clock_sleep_ms(200);
-    int64_t start_ns = bw_clock_now_ns();
-    stop(NULL);
-    assert_true(bw_clock_now_ns() - start_ns < 1000000000);
-    pthread_join(threads[0], NULL);
-    pthread_join(threads[1], NULL);
-    assert_non_null(strstr(streamed.body.data, "\"error\":{\"message\":\"the request was cancelled because"));
-    assert_true(streamed.whole);
-    assert_int_equal(whole.status, 503);
-    answer_deinit(&job);
-    answer_deinit(&streamed);
-    answer_deinit(&whole);
-}
+/* ---- the socket, and forgetting ---- */
 
 static void test_bind_errors(void **state)
 {
@@ -816,9 +664,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_load_error, start_loading, stop),
         cmocka_unit_test_setup_teardown(test_auth, start_token, stop),
         cmocka_unit_test_setup_teardown(test_cors, start, stop),
-        cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_dead_hive),
-        cmocka_unit_test(test_stop_answers),
         cmocka_unit_test_setup_teardown(test_bind_errors, start, stop),
         cmocka_unit_test_setup_teardown(test_expiry_and_buffer, start_quick_expiry, stop),
     };
