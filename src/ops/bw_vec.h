@@ -1,7 +1,7 @@
 /* One vector type for kernels that are written once and compiled per CPU level. A kernel's body stands in a header
- * (<family>_simd.h) and is included by <family>_plain.c, _avx2.c and _avx512.c, each of which first defines BW_VEC_PLAIN,
- * BW_VEC_AVX2 or BW_VEC_AVX512. Owns loads, conversions, arithmetic and the elementary functions in f32; refuses to know
- * any operation.
+ * (<family>_simd.h) and is included by <family>_plain.c, _avx2.c and _avx512.c, each of which first defines
+ * BW_VEC_PLAIN, BW_VEC_AVX2 or BW_VEC_AVX512. Owns loads, conversions, arithmetic and the elementary functions in f32;
+ * refuses to know any operation.
  *
  * vf holds VF_N floats. BW_LEVEL(name) is name_plain, name_avx2 or name_avx512.
  * Loads and stores need no alignment. The _n forms touch only n < VF_N elements; missing ones read as 0.
