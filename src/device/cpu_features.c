@@ -53,7 +53,7 @@ static void detect_vectors(void)
 static void detect_name(void)
 {
     uint32_t regs[12];
-    if (__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
+    if ((uint32_t)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
         return;
     for (uint32_t i = 0; i < 3; i++)
         __get_cpuid(0x80000002u + i, &regs[i * 4], &regs[i * 4 + 1], &regs[i * 4 + 2], &regs[i * 4 + 3]);
