@@ -1,7 +1,7 @@
 /* One vector type for kernels that are written once and compiled per CPU level. A kernel's body stands in a header
- * (<family>_simd.h) and is included by <family>_plain.c, _avx2.c and _avx512.c, each of which first defines BW_VEC_PLAIN,
- * BW_VEC_AVX2 or BW_VEC_AVX512. Owns loads, conversions, arithmetic and the elementary functions in f32; refuses to know
- * any operation.
+ * (<family>_simd.h) and is included by <family>_plain.c, _avx2.c and _avx512.c, each of which first defines
+ * BW_VEC_PLAIN, BW_VEC_AVX2 or BW_VEC_AVX512. Owns loads, conversions, arithmetic and the elementary functions in f32;
+ * refuses to know any operation.
  *
  * vf holds VF_N floats. BW_LEVEL(name) is name_plain, name_avx2 or name_avx512.
  * Loads and stores need no alignment. The _n forms touch only n < VF_N elements; missing ones read as 0.
@@ -15,11 +15,25 @@
 
 #include "bw_dtype.h"
 
-#define BW_INLINE static inline __attribute__((always_inline, unused))
+/* Kernels are written as functions of constants (types, numbers of rows) and become fast by inlining and unrolling. Where
+ * speed is not wanted (sanitizers, coverage) they stay calls and loops: the instrumented unrolled code would take minutes
+ * to compile. */
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BW_VEC_SMALL 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define BW_VEC_SMALL 1
+#endif
+#endif
 
-#if defined(__clang__)
+#if defined(BW_VEC_SMALL)
+#define BW_INLINE static inline __attribute__((unused))
+#define BW_UNROLL
+#elif defined(__clang__)
+#define BW_INLINE static inline __attribute__((always_inline, unused))
 #define BW_UNROLL _Pragma("unroll")
 #else
+#define BW_INLINE static inline __attribute__((always_inline, unused))
 #define BW_UNROLL _Pragma("GCC unroll 32")
 #endif
 

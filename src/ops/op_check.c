@@ -62,8 +62,7 @@ bw_status bw_op_check_cache(const bw_op_call *call, const bw_tensor *t, const ch
         return bw_op_fail(call, err, "%s's pages must hold a multiple of 8 tokens, not %lld", what,
                           (long long)t->dims[2]);
     if (bw_dtype_bytes(t->dtype, d) < 0)
-        return bw_op_fail(call, err, "%s cannot hold heads of %lld in %s", what, (long long)d,
-                          bw_dtype_name(t->dtype));
+        return bw_op_fail(call, err, "%s cannot hold heads of %lld in %s", what, (long long)d, bw_dtype_name(t->dtype));
     return BW_OK;
 }
 

@@ -70,10 +70,10 @@ void bw_case_params(bw_case *c, const void *params, size_t n_bytes);
 typedef void bw_case_decode_fn(const bw_tensor *t, int64_t row, float *dst, int64_t n_columns);
 void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns);
 
-/* The rule: an element passes when |got - ref| <= (2^-23 (8 + sqrt(reduction)) + u) * max(|ref|, magnitude) + step, with
- * u = 0 for f32, 2^-10 for f16, 2^-7 for bf16, and for q8_0 1/127 of its block's largest |ref|; other integers must be
- * equal. NaN matches NaN only, infinity the same infinity. reduction: how many products or terms one element sums;
- * magnitude: the size of those terms' sum before it cancels (0 = the result's own size). */
+/* The rule: an element passes when |got - ref| <= (2^-23 (8 + sqrt(reduction)) + u) * max(|ref|, magnitude) + step,
+ * with u = 0 for f32, 2^-10 for f16, 2^-7 for bf16, and for q8_0 1/127 of its block's largest |ref|; other integers
+ * must be equal. NaN matches NaN only, infinity the same infinity. reduction: how many products or terms one element
+ * sums; magnitude: the size of those terms' sum before it cancels (0 = the result's own size). */
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step);
 
 /* Random normal values times scale. Types without an encoder get random bytes. */

@@ -219,8 +219,8 @@ void bw_case_fill_normal(bw_case *c, bw_tensor *t, double scale)
 
 void bw_case_fill_special(bw_case *c, bw_tensor *t, int n)
 {
-    static const float values[] = {NAN,       INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, -1e-45f,
-                                   1.0e38f,   -3.0e38f, 88.7f,     -88.7f, 104.0f, -104.0f};
+    static const float values[] = {NAN,     INFINITY, -INFINITY, 0.0f,   -0.0f,  1e-40f, -1e-45f,
+                                   1.0e38f, -3.0e38f, 88.7f,     -88.7f, 104.0f, -104.0f};
     operand *o = find_operand(c, t);
     int64_t n_rows = operand_rows(o), n_columns = operand_columns(o);
     for (int k = 0; k < n && n_rows * n_columns > 0; k++) {

@@ -142,7 +142,8 @@ const char *compare_output(const bw_case *c, const operand *o, int index)
         for (int64_t i = 0; i < n && !failure; i++) {
             if (bw_f32_bits(got[i]) != 0xffffffffu)
                 continue;
-            snprintf(sentence, sizeof sentence, "out%d row %" PRId64 " column %" PRId64 " was never written", index, r, i);
+            snprintf(sentence, sizeof sentence, "out%d row %" PRId64 " column %" PRId64 " was never written", index, r,
+                     i);
             failure = sentence;
         }
     }

@@ -13,9 +13,9 @@ typedef struct storage {
 } storage;
 
 typedef struct operand {
-    bw_tensor tensor; /* data points into live */
-    storage live;     /* what the kernel sees */
-    uint8_t *initial; /* [n_bytes]: its values before a run */
+    bw_tensor tensor;  /* data points into live */
+    storage live;      /* what the kernel sees */
+    uint8_t *initial;  /* [n_bytes]: its values before a run */
     uint8_t *expected; /* [n_bytes]: after ref; outputs only */
     bool absent, kept;
     int alias; /* outputs: the input it is, or -1 */
@@ -40,10 +40,10 @@ struct bw_case_sink {
     bw_device *devices[N_TEAMS];
     const char *only_variant;
     bool is_list, is_nightly;
-    bw_op op;             /* whose cases are being asked for */
-    uint64_t dtypes;      /* seen in this op's cases, one bit each */
-    bool is_self_tested;  /* the runner has shown that it notices a corrupted element of this op */
-    int n_cases;          /* of this op */
+    bw_op op;            /* whose cases are being asked for */
+    uint64_t dtypes;     /* seen in this op's cases, one bit each */
+    bool is_self_tested; /* the runner has shown that it notices a corrupted element of this op */
+    int n_cases;         /* of this op */
     int64_t n_passed, n_failed, n_skipped;
 };
 

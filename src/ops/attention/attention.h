@@ -5,12 +5,12 @@
 #include "bw_ops.h"
 
 enum {
-    BW_ATTENTION_KEYS = 64,  /* keys of a tile */
+    BW_ATTENTION_KEYS = 64,   /* keys of a tile */
     BW_ATTENTION_SCORES = 80, /* floats of a row of scores: the tile and room for a vector past it */
-    BW_ATTENTION_ROWS = 96,  /* query rows (tokens times heads of a group) of a prefill block */
-    BW_ATTENTION_ITEMS = 4,  /* items per member that a call is cut into when it has fewer */
-    BW_ATTENTION_SLOTS = 8   /* partial results per member: heads that are cut are fewer than ITEMS per member, and give
-                                fewer than 2 * ITEMS ranges */
+    BW_ATTENTION_ROWS = 96,   /* query rows (tokens times heads of a group) of a prefill block */
+    BW_ATTENTION_ITEMS = 4,   /* items per member that a call is cut into when it has fewer */
+    BW_ATTENTION_SLOTS = 8 /* partial results per member: heads that are cut are fewer than ITEMS per member, and give
+                              fewer than 2 * ITEMS ranges */
 };
 
 /* Tokens of a prefill block of a group of query heads: as many as fill the rows, at least one. */

@@ -23,11 +23,10 @@ static void one(bw_case_sink *sink, const shape *s)
         t += s->n_tokens[i];
         n_pages += (s->n_cached[i] + s->page_tokens - 1) / s->page_tokens;
     }
-    bw_case *c = bw_case_begin(sink, BW_OP_ATTENTION,
-                               "%lld/%lld heads of %lld/%lld, pages of %lld, %s, window %d, cap %g, %d seqs, %d of %d",
-                               (long long)s->n_q, (long long)s->n_kv, (long long)s->d, (long long)s->d_v,
-                               (long long)s->page_tokens, bw_dtype_name(s->cache), s->window, (double)s->softcap,
-                               s->n_seqs, s->n_tokens[0], s->n_cached[0]);
+    bw_case *c = bw_case_begin(
+        sink, BW_OP_ATTENTION, "%lld/%lld heads of %lld/%lld, pages of %lld, %s, window %d, cap %g, %d seqs, %d of %d",
+        (long long)s->n_q, (long long)s->n_kv, (long long)s->d, (long long)s->d_v, (long long)s->page_tokens,
+        bw_dtype_name(s->cache), s->window, (double)s->softcap, s->n_seqs, s->n_tokens[0], s->n_cached[0]);
     int64_t width = s->n_q * s->d;
     bool is_strided = bw_cases_between(sink, 0, 1);
     bw_tensor *q = bw_case_in_strided(c, BW_F32, 3, (int64_t[]){t, s->n_q, s->d},
@@ -87,19 +86,19 @@ static void fixed_cases(bw_case_sink *sink)
         one(sink, &(shape){group, 1, 64, 32, 16, BW_Q8_0, 0, 0, 1, 2, {1, 7}, {100, 50}});
     }
     one(sink, &(shape){1, 1, 32, 32, 8, BW_F16, 0, 0, 1, 1, {1}, {1}});
-    one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 1, 0, 1, 2, {1, 70}, {500, 80}});   /* each sees itself only */
+    one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 1, 0, 1, 2, {1, 70}, {500, 80}}); /* each sees itself only */
     one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 64, 0, 1, 2, {1, 200}, {500, 200}});
     one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 63, 0, 1, 1, {130}, {300}});
     one(sink, &(shape){9, 3, 64, 64, 32, BW_F16, 0, 0, 1, 1, {1}, {1025}});
     one(sink, &(shape){4, 1, 256, 256, 32, BW_F16, 512, 0, 1, 1, {1}, {1500}});
     one(sink, &(shape){9, 3, 64, 64, 32, BW_F16, 0, 0, 1, 1, {129}, {400}});
-    one(sink, &(shape){9, 3, 64, 64, 32, BW_F16, 0, 0, 30, 2, {33, 1}, {97, 97}});   /* a sharp softmax */
+    one(sink, &(shape){9, 3, 64, 64, 32, BW_F16, 0, 0, 30, 2, {33, 1}, {97, 97}}); /* a sharp softmax */
     one(sink, &(shape){9, 3, 64, 64, 32, BW_F16, 0, 50, 30, 2, {33, 1}, {97, 97}});
-    one(sink, &(shape){128, 1, 32, 32, 8, BW_F16, 0, 0, 1, 2, {3, 1}, {20, 40}});    /* more heads than block rows */
-    one(sink, &(shape){2, 2, 20, 12, 8, BW_F16, 0, 0, 1, 2, {3, 1}, {20, 40}});      /* no variant but plain */
-    one(sink, &(shape){2, 2, 5, 3, 8, BW_F16, 0, 0, 1, 2, {3, 1}, {20, 40}});        /* ref only */
-    one(sink, &(shape){4, 2, 64, 64, 32, BW_F16, 0, 0, 1, 8, {1, 1, 1, 1, 1, 1, 1, 1},
-                       {1, 31, 32, 33, 64, 65, 200, 511}});
+    one(sink, &(shape){128, 1, 32, 32, 8, BW_F16, 0, 0, 1, 2, {3, 1}, {20, 40}}); /* more heads than block rows */
+    one(sink, &(shape){2, 2, 20, 12, 8, BW_F16, 0, 0, 1, 2, {3, 1}, {20, 40}});   /* no variant but plain */
+    one(sink, &(shape){2, 2, 5, 3, 8, BW_F16, 0, 0, 1, 2, {3, 1}, {20, 40}});     /* ref only */
+    one(sink,
+        &(shape){4, 2, 64, 64, 32, BW_F16, 0, 0, 1, 8, {1, 1, 1, 1, 1, 1, 1, 1}, {1, 31, 32, 33, 64, 65, 200, 511}});
     one(sink, &(shape){4, 2, 64, 64, 32, BW_F16, 0, 0, 1, 3, {0, 5, 0}, {4, 9, 0}}); /* nothing to do for some */
     one(sink, &(shape){4, 2, 64, 64, 32, BW_F16, 0, 0, 1, 0, {0}, {0}});
 }

@@ -13,14 +13,24 @@ BW_INLINE vf block_scale(const char *block)
     return vf_set1(bw_load_f16(block));
 }
 
-/* Scores of n_rows query rows q [n_rows, d] with n_keys cache rows; n_keys is a multiple of keys_at_once.
+/* Ask for the cache lines of a row of the next tile. The processor's own prefetching ends at a page of memory, and a
+ * page of the cache is seldom longer. */
+BW_INLINE void prefetch_row(const char *row, int64_t n_bytes)
+{
+    for (int64_t i = 0; i < n_bytes; i += 64)
+        __builtin_prefetch(row + i, 0, 3);
+}
+
+/* Scores of n_rows query rows q [n_rows, d] with n cache rows; n is a multiple of keys_at_once.
  * s [n_rows, BW_ATTENTION_SCORES]. */
-BW_INLINE void score_keys(bw_dtype dtype, int n_rows, const float *q, int64_t d, const char *const *rows, int64_t n,
-                          float *s)
+BW_INLINE void score_keys(bw_dtype dtype, int n_rows, const float *q, int64_t d, const char *const *rows,
+                          const char *const *next_rows, int64_t row_bytes, int64_t n, float *s)
 {
     const int at_once = keys_at_once(n_rows);
     for (int64_t j = 0; j < n; j += at_once) {
         vf acc[4][8];
+        for (int i = 0; i < at_once && next_rows; i++)
+            prefetch_row(next_rows[j + i], row_bytes);
         BW_UNROLL
         for (int r = 0; r < n_rows; r++) {
             BW_UNROLL
@@ -74,8 +84,9 @@ BW_INLINE void score_keys(bw_dtype dtype, int n_rows, const float *q, int64_t d,
 }
 
 /* sums[r, c..c + n_vectors * VF_N) = alpha[r] * itself + sum over keys of weight[r, key] * value[key, ...]. */
-BW_INLINE void weigh_columns(bw_dtype dtype, int n_rows, int n_vectors, const char *const *rows, int64_t n_keys,
-                             const float *weights, const float *alpha, float *sums, int64_t d_v, int64_t c)
+BW_INLINE void weigh_columns(bw_dtype dtype, int n_rows, int n_vectors, const char *const *rows,
+                             const char *const *next_rows, int64_t row_bytes, int64_t n_keys, const float *weights,
+                             const float *alpha, float *sums, int64_t d_v, int64_t c)
 {
     vf acc[4][8];
     BW_UNROLL
@@ -86,6 +97,8 @@ BW_INLINE void weigh_columns(bw_dtype dtype, int n_rows, int n_vectors, const ch
     }
     for (int64_t j = 0; j < n_keys; j++) {
         vf weight[4];
+        if (next_rows)
+            prefetch_row(next_rows[j], row_bytes);
         BW_UNROLL
         for (int r = 0; r < n_rows; r++)
             weight[r] = vf_set1(weights[r * BW_ATTENTION_SCORES + j]);
@@ -112,15 +125,18 @@ BW_INLINE void weigh_columns(bw_dtype dtype, int n_rows, int n_vectors, const ch
     }
 }
 
-BW_INLINE void weigh_values(bw_dtype dtype, int n_rows, const char *const *rows, int64_t n_keys, const float *weights,
-                            const float *alpha, float *sums, int64_t d_v)
+BW_INLINE void weigh_values(bw_dtype dtype, int n_rows, const char *const *rows, const char *const *next_rows,
+                            int64_t row_bytes, int64_t n_keys, const float *weights, const float *alpha, float *sums,
+                            int64_t d_v)
 {
     const int at_once = n_rows == 1 ? 8 : n_rows == 4 ? 2 : 4;
     int64_t c = 0;
-    for (; c + at_once * VF_N <= d_v; c += at_once * VF_N)
-        weigh_columns(dtype, n_rows, at_once, rows, n_keys, weights, alpha, sums, d_v, c);
+    for (; c + at_once * VF_N <= d_v; c += at_once * VF_N) {
+        weigh_columns(dtype, n_rows, at_once, rows, next_rows, row_bytes, n_keys, weights, alpha, sums, d_v, c);
+        next_rows = NULL; /* asked for once */
+    }
     for (; c < d_v; c += VF_N)
-        weigh_columns(dtype, n_rows, 1, rows, n_keys, weights, alpha, sums, d_v, c);
+        weigh_columns(dtype, n_rows, 1, rows, NULL, 0, n_keys, weights, alpha, sums, d_v, c);
 }
 
 /* The choice among types and numbers of rows, once per tile. */
@@ -136,26 +152,27 @@ BW_INLINE void weigh_values(bw_dtype dtype, int n_rows, const char *const *rows,
             function(dtype, 4, __VA_ARGS__);                                                                           \
     } while (0)
 
-static void score_tile(bw_dtype dtype, int n_rows, const float *q, int64_t d, const char *const *rows, int64_t n,
-                       float *s)
+static void score_tile(bw_dtype dtype, int n_rows, const float *q, int64_t d, const char *const *rows,
+                       const char *const *next_rows, int64_t row_bytes, int64_t n, float *s)
 {
     if (dtype == BW_F16)
-        CASES(score_keys, BW_F16, n_rows, q, d, rows, n, s);
+        CASES(score_keys, BW_F16, n_rows, q, d, rows, next_rows, row_bytes, n, s);
     else if (dtype == BW_BF16)
-        CASES(score_keys, BW_BF16, n_rows, q, d, rows, n, s);
+        CASES(score_keys, BW_BF16, n_rows, q, d, rows, next_rows, row_bytes, n, s);
     else
-        CASES(score_keys, BW_Q8_0, n_rows, q, d, rows, n, s);
+        CASES(score_keys, BW_Q8_0, n_rows, q, d, rows, next_rows, row_bytes, n, s);
 }
 
-static void weigh_tile(bw_dtype dtype, int n_rows, const char *const *rows, int64_t n_keys, const float *weights,
-                       const float *alpha, float *sums, int64_t d_v)
+static void weigh_tile(bw_dtype dtype, int n_rows, const char *const *rows, const char *const *next_rows,
+                       int64_t row_bytes, int64_t n_keys, const float *weights, const float *alpha, float *sums,
+                       int64_t d_v)
 {
     if (dtype == BW_F16)
-        CASES(weigh_values, BW_F16, n_rows, rows, n_keys, weights, alpha, sums, d_v);
+        CASES(weigh_values, BW_F16, n_rows, rows, next_rows, row_bytes, n_keys, weights, alpha, sums, d_v);
     else if (dtype == BW_BF16)
-        CASES(weigh_values, BW_BF16, n_rows, rows, n_keys, weights, alpha, sums, d_v);
+        CASES(weigh_values, BW_BF16, n_rows, rows, next_rows, row_bytes, n_keys, weights, alpha, sums, d_v);
     else
-        CASES(weigh_values, BW_Q8_0, n_rows, rows, n_keys, weights, alpha, sums, d_v);
+        CASES(weigh_values, BW_Q8_0, n_rows, rows, next_rows, row_bytes, n_keys, weights, alpha, sums, d_v);
 }
 
 #undef CASES
@@ -175,13 +192,31 @@ BW_INLINE decode_state place_decode(const view *a, char *scratch)
     return st;
 }
 
+/* The addresses of a tile's keys and values; past its end they repeat the last. */
+typedef struct tile_rows {
+    int64_t n;
+    const char *k[BW_ATTENTION_KEYS], *v[BW_ATTENTION_KEYS];
+} tile_rows;
+
+BW_INLINE void find_tile(const view *a, sequence seq, int64_t head, int64_t begin, int64_t end, tile_rows *rows)
+{
+    rows->n = end - begin < BW_ATTENTION_KEYS ? end - begin : BW_ATTENTION_KEYS;
+    find_rows(a->k, get_row_bytes(a->k), seq.pages, head, begin, rows->n, rows->k);
+    find_rows(a->v, get_row_bytes(a->v), seq.pages, head, begin, rows->n, rows->v);
+    for (int64_t i = rows->n; i < BW_ATTENTION_KEYS; i++) {
+        rows->k[i] = rows->k[rows->n - 1];
+        rows->v[i] = rows->v[rows->n - 1];
+    }
+}
+
 /* All query heads of KV head `head` of a sequence's only token against keys [begin, end). To the output, or where
  * partial is given, to partial [group, d_v + 2]: sums, maximum, sum of weights. */
 static void attend_range(const view *a, sequence seq, int64_t head, int64_t begin, int64_t end, float *partial,
                          char *scratch)
 {
     decode_state st = place_decode(a, scratch);
-    const float *q = (const float *)a->q->data + seq.first_token * a->q->strides[0] + head * a->group * a->q->strides[1];
+    const float *q =
+        (const float *)a->q->data + seq.first_token * a->q->strides[0] + head * a->group * a->q->strides[1];
     for (int64_t g = 0; g < a->group; g++) {
         scale_row(q + g * a->q->strides[1], a->params->scale, st.q + g * a->d, a->d);
         st.m[g] = -INFINITY;
@@ -189,24 +224,26 @@ static void attend_range(const view *a, sequence seq, int64_t head, int64_t begi
     }
     memset(st.sums, 0, (size_t)(a->group * a->d_v) * sizeof *st.sums);
     int64_t k_bytes = get_row_bytes(a->k), v_bytes = get_row_bytes(a->v);
-    const char *k_rows[BW_ATTENTION_KEYS], *v_rows[BW_ATTENTION_KEYS];
+    tile_rows rows[2]; /* the tile at work and the next one, which is being fetched */
     float scores[4 * BW_ATTENTION_SCORES], alpha[4];
-    for (int64_t tile = begin; tile < end; tile += BW_ATTENTION_KEYS) {
-        int64_t n = end - tile < BW_ATTENTION_KEYS ? end - tile : BW_ATTENTION_KEYS, padded = (n + 7) / 8 * 8;
-        find_rows(a->k, k_bytes, seq.pages, head, tile, n, k_rows);
-        find_rows(a->v, v_bytes, seq.pages, head, tile, n, v_rows);
-        for (int64_t i = n; i < padded; i++)
-            k_rows[i] = k_rows[n - 1];
+    find_tile(a, seq, head, begin, end, &rows[0]);
+    for (int64_t tile = begin, turn = 0; tile < end; tile += BW_ATTENTION_KEYS, turn ^= 1) {
+        const tile_rows *now = &rows[turn], *next = tile + BW_ATTENTION_KEYS < end ? &rows[turn ^ 1] : NULL;
+        if (next)
+            find_tile(a, seq, head, tile + BW_ATTENTION_KEYS, end, &rows[turn ^ 1]);
         for (int64_t g = 0; g < a->group;) {
             int64_t left = a->group - g, passes = (left + 3) / 4, n_rows = (left + passes - 1) / passes;
-            score_tile(a->k->dtype, (int)n_rows, st.q + g * a->d, a->d, k_rows, padded, scores);
+            score_tile(a->k->dtype, (int)n_rows, st.q + g * a->d, a->d, now->k, next ? next->k : NULL, k_bytes,
+                       (now->n + 7) / 8 * 8, scores);
             for (int64_t r = 0; r < n_rows; r++) {
                 float *s = scores + r * BW_ATTENTION_SCORES;
                 if (a->params->softcap > 0)
-                    cap_row(s, n, a->params->softcap);
-                alpha[r] = soften_row(s, n, &st.m[g + r], &st.l[g + r]);
+                    cap_row(s, now->n, a->params->softcap);
+                alpha[r] = soften_row(s, now->n, &st.m[g + r], &st.l[g + r]);
             }
-            weigh_tile(a->v->dtype, (int)n_rows, v_rows, n, scores, alpha, st.sums + g * a->d_v, a->d_v);
+            weigh_tile(a->v->dtype, (int)n_rows, now->v, next ? next->v : NULL, v_bytes, now->n, scores, alpha,
+                       st.sums + g * a->d_v, a->d_v);
+            next = NULL; /* asked for once */
             g += n_rows;
         }
     }
@@ -218,8 +255,8 @@ static void attend_range(const view *a, sequence seq, int64_t head, int64_t begi
             p[a->d_v] = st.m[g];
             p[a->d_v + 1] = st.l[g];
         } else {
-            float *y = (float *)a->y->data + seq.first_token * a->y->strides[0] +
-                       (head * a->group + g) * a->y->strides[1];
+            float *y =
+                (float *)a->y->data + seq.first_token * a->y->strides[0] + (head * a->group + g) * a->y->strides[1];
             scale_row(sums, 1 / st.l[g], y, a->d_v);
         }
     }

@@ -1,14 +1,14 @@
-/* Prefill: a block of tokens, all query heads of one KV head, against the keys they see, tile by tile. A tile of keys is
- * converted to f32 and transposed into panels [columns / NR][d][NR], a tile of values into [d_v / NR][keys][NR]; then both
- * products are one small matrix kernel, MR rows by NR columns. Causal and window masks cut whole panels and key ranges,
- * so only single rows at the edge do needless work. Included by attention_simd.h. */
+/* Prefill: a block of tokens, all query heads of one KV head, against the keys they see, tile by tile. A tile of keys
+ * is converted to f32 and transposed into panels [columns / NR][d][NR], a tile of values into [d_v / NR][keys][NR];
+ * then both products are one small matrix kernel, MR rows by NR columns. Causal and window masks cut whole panels and
+ * key ranges, so only single rows at the edge do needless work. Included by attention_simd.h. */
 
 /* Rows and columns of the matrix kernel: as many accumulators as the registers hold. */
 enum { MR = VF_N == 16 ? 12 : VF_N == 8 ? 6 : 4, NR = 2 * VF_N };
 
 /* c [rows, NR] = (alpha ? alpha[r] * c : 0) + a [rows, n] b [n, NR]. */
-BW_INLINE void multiply_rows(int n_rows, const float *a, int64_t a_stride, const float *b, int64_t n, const float *alpha,
-                             float *c, int64_t c_stride)
+BW_INLINE void multiply_rows(int n_rows, const float *a, int64_t a_stride, const float *b, int64_t n,
+                             const float *alpha, float *c, int64_t c_stride)
 {
     vf acc[MR][2];
     BW_UNROLL
@@ -187,10 +187,10 @@ static void pack_values(bw_dtype dtype, const char *const *rows, int64_t n_keys,
 typedef struct query_block {
     const view *a;
     int64_t n_tokens, n_rows, d_v_padded;
-    int64_t position;                           /* of the block's first token in the cache */
-    float *q, *sums, *scores, *m, *l, *alpha;   /* [n_rows, d], [n_rows, d_v_padded], [n_rows, SCORES], [n_rows] */
-    float *keys, *values;                       /* panels */
-    int64_t tile, n_keys;                       /* the tile's first key and how many */
+    int64_t position;                         /* of the block's first token in the cache */
+    float *q, *sums, *scores, *m, *l, *alpha; /* [n_rows, d], [n_rows, d_v_padded], [n_rows, SCORES], [n_rows] */
+    float *keys, *values;                     /* panels */
+    int64_t tile, n_keys;                     /* the tile's first key and how many */
 } query_block;
 
 BW_INLINE float *take_floats(char **scratch, int64_t n)

@@ -48,8 +48,9 @@ void bw_op_attention_cost(const bw_op_call *call, bw_op_cost *cost)
     }
     double width = (double)(q->dims[2] + y->dims[2]);
     double row_bytes = width / (double)bw_dtype_block_elements(k->dtype) * (double)bw_dtype_block_bytes(k->dtype);
-    *cost = (bw_op_cost){.flops = 2 * pairs * (double)q->dims[1] * width,
-                         .bytes = keys * (double)k->dims[1] * row_bytes + 4 * (double)(q->dims[0] * q->dims[1]) * width};
+    *cost =
+        (bw_op_cost){.flops = 2 * pairs * (double)q->dims[1] * width,
+                     .bytes = keys * (double)k->dims[1] * row_bytes + 4 * (double)(q->dims[0] * q->dims[1]) * width};
 }
 
 static const void *cache_row(const bw_tensor *cache, const int32_t *pages, int64_t head, int64_t position)
@@ -108,8 +109,7 @@ void bw_op_attention_ref(const bw_op_call *call)
             int64_t t = seq[0] + j;
             for (int64_t h = 0; h < q->dims[1]; h++)
                 attend(call, (const float *)q->data + t * q->strides[0] + h * q->strides[1],
-                       (float *)y->data + t * y->strides[0] + h * y->strides[1], pages, h / group,
-                       seq[2] - seq[1] + j);
+                       (float *)y->data + t * y->strides[0] + h * y->strides[1], pages, h / group, seq[2] - seq[1] + j);
         }
     }
 }

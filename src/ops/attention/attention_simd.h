@@ -45,8 +45,8 @@ BW_INLINE void find_rows(const bw_tensor *cache, int64_t row_bytes, const int32_
 {
     int64_t page_tokens = cache->dims[2], page = begin / page_tokens, place = begin % page_tokens;
     for (int64_t i = 0; i < n;) {
-        const char *row = (const char *)cache->data +
-                          ((pages[page] * cache->dims[1] + head) * page_tokens + place) * row_bytes;
+        const char *row =
+            (const char *)cache->data + ((pages[page] * cache->dims[1] + head) * page_tokens + place) * row_bytes;
         for (; place < page_tokens && i < n; place++, i++, row += row_bytes)
             rows[i] = row;
         place = 0;
@@ -59,8 +59,8 @@ BW_INLINE int64_t get_row_bytes(const bw_tensor *cache)
     return cache->dims[3] / bw_dtype_block_elements(cache->dtype) * bw_dtype_block_bytes(cache->dtype);
 }
 
-/* One row's scores s[0..n) become weights e^(s - m) of the running maximum m; the running sum l follows. What lies up to
- * a whole vector past n is overwritten. Returns the factor for what was summed under the old maximum. */
+/* One row's scores s[0..n) become weights e^(s - m) of the running maximum m; the running sum l follows. What lies up
+ * to a whole vector past n is overwritten. Returns the factor for what was summed under the old maximum. */
 BW_INLINE float soften_row(float *s, int64_t n, float *m, float *l)
 {
     int64_t i = 0;
@@ -233,10 +233,18 @@ static void merge_partials(const bw_op_call *call, const view *a, const work *w,
 void BW_LEVEL(bw_attention)(const bw_op_call *call, bw_member *member)
 {
     const bw_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2], *y = call->out[0];
-    const view a = {call->params,          q,           k,
-                    v,                     y,           call->in[3]->data,
-                    call->in[4]->data,     call->in[3]->dims[0], k->dims[1],
-                    q->dims[1] / k->dims[1], q->dims[2], y->dims[2]};
+    const view a = {call->params,
+                    q,
+                    k,
+                    v,
+                    y,
+                    call->in[3]->data,
+                    call->in[4]->data,
+                    call->in[3]->dims[0],
+                    k->dims[1],
+                    q->dims[1] / k->dims[1],
+                    q->dims[2],
+                    y->dims[2]};
     const work w = plan_work(&a, member->size);
     char *scratch = bw_op_member_scratch(call, member);
     cursor prefill = {0}, decode = {0};

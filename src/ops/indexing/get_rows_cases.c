@@ -68,9 +68,8 @@ void bw_op_get_rows_cases(bw_case_sink *sink)
     one(sink, BW_F16, 3, 7, 0, 1);
     for (int k = 0; k < bw_cases_n_random(sink); k++) {
         bw_dtype dtype = (bw_dtype)bw_cases_between(sink, 0, BW_DTYPE_COUNT - 1);
-        one(sink, dtype, bw_cases_between(sink, 1, 30),
-            bw_dtype_block_elements(dtype) * bw_cases_between(sink, 1, 5), bw_cases_between(sink, 1, 40),
-            (float)bw_rng_normal(bw_cases_rng(sink)));
+        one(sink, dtype, bw_cases_between(sink, 1, 30), bw_dtype_block_elements(dtype) * bw_cases_between(sink, 1, 5),
+            bw_cases_between(sink, 1, 40), (float)bw_rng_normal(bw_cases_rng(sink)));
     }
     bw_case *c = bw_case_begin(sink, BW_OP_GET_ROWS, "table and output strided");
     bw_case_fill_normal(c, bw_case_in_strided(c, BW_F16, 2, (int64_t[]){9, 33}, (int64_t[]){50, 1}), 1);

@@ -1,4 +1,5 @@
-/* GET_ROWS: y[t,:] = scale * table[ids[t],:], the embedding lookup. The table may be of any dtype or in a matmul layout. */
+/* GET_ROWS: y[t,:] = scale * table[ids[t],:], the embedding lookup. The table may be of any dtype or in a matmul
+ * layout. */
 #include "bw_op_check.h"
 #include "bw_quant.h"
 #include "get_rows.h"
@@ -36,7 +37,8 @@ void bw_get_rows_one(const bw_op_call *call, int64_t t)
         bw_matmul_decode_row(table, id, dst);
     } else {
         int64_t block = bw_dtype_block_elements(table->dtype);
-        const char *src = (const char *)table->data + id * (table->strides[0] / block) * bw_dtype_block_bytes(table->dtype);
+        const char *src =
+            (const char *)table->data + id * (table->strides[0] / block) * bw_dtype_block_bytes(table->dtype);
         bw_decode_row(table->dtype, src, dst, d, NULL); /* check has seen that it can be decoded */
     }
 }

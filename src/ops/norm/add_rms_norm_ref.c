@@ -1,5 +1,5 @@
-/* ADD_RMS_NORM: h = x + r, or x + rms_norm(r) * w_r; y = rms_norm(h) * w. The residual addition and the norm that follows
- * it, in one pass. h may lie where x lies. y is the norm of h as stored in f32. */
+/* ADD_RMS_NORM: h = x + r, or x + rms_norm(r) * w_r; y = rms_norm(h) * w. The residual addition and the norm that
+ * follows it, in one pass. h may lie where x lies. y is the norm of h as stored in f32. */
 #include <math.h>
 
 #include "bw_op_check.h"

@@ -73,8 +73,8 @@ void BW_LEVEL(bw_rms_norm)(const bw_op_call *call, bw_member *member)
         return;
     for (int64_t r = begin; r < end; r++) {
         const float *src = (const float *)call->in[0]->data + bw_rows_offset(&x, r);
-        scale_row(src, inverse_rms(sum_squares(src, d), d, eps), w,
-                  (float *)call->out[0]->data + bw_rows_offset(&y, r), d);
+        scale_row(src, inverse_rms(sum_squares(src, d), d, eps), w, (float *)call->out[0]->data + bw_rows_offset(&y, r),
+                  d);
     }
 }
 

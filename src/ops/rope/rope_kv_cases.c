@@ -16,9 +16,10 @@ typedef struct shape {
 static void one(bw_case_sink *sink, const shape *s)
 {
     int64_t n_pages = s->t / s->page_tokens + 3;
-    bw_case *c = bw_case_begin(sink, BW_OP_ROPE_KV, "T %lld, %lld/%lld heads of %lld/%lld, rot %d%s, %s", (long long)s->t,
-                               (long long)s->n_q, (long long)s->n_kv, (long long)s->d, (long long)s->d_v, s->n_rot,
-                               s->interleaved ? " interleaved" : "", bw_dtype_name(s->cache));
+    bw_case *c =
+        bw_case_begin(sink, BW_OP_ROPE_KV, "T %lld, %lld/%lld heads of %lld/%lld, rot %d%s, %s", (long long)s->t,
+                      (long long)s->n_q, (long long)s->n_kv, (long long)s->d, (long long)s->d_v, s->n_rot,
+                      s->interleaved ? " interleaved" : "", bw_dtype_name(s->cache));
     int64_t heads[3] = {s->n_q, s->n_kv, s->n_kv}, widths[3] = {s->d, s->d, s->d_v};
     for (int i = 0; i < 3; i++) {
         int64_t dims[] = {s->t, heads[i], widths[i]};

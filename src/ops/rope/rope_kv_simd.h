@@ -4,8 +4,8 @@
 
 bw_op_kernel BW_LEVEL(bw_rope_kv);
 
-/* cos and sin of one position. Half layout: cos[i], sin[i] for pair i. Interleaved: each twice, and sin's first negated,
- * so that y = x cos + swap(x) sin. */
+/* cos and sin of one position. Half layout: cos[i], sin[i] for pair i. Interleaved: each twice, and sin's first
+ * negated, so that y = x cos + swap(x) sin. */
 BW_INLINE void make_table(const bw_rope_kv_params *params, const float *inv_freq, double position, float *cos_table,
                           float *sin_table)
 {
