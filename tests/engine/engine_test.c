@@ -366,7 +366,7 @@ static void failing_step(void **state)
 {
     (void)state;
     bw_engine *e = make_engine(256, 2, 64, 0);
-    bw_request r = make_request("<script>hello<go>", 20);
+    bw_request r = make_request("<script>hello and more, so that there are whole pages to reuse<go>", 5);
     outcome o;
     for (int mode = 0; mode < 2; mode++) {
         *(mode ? &fake.nan_step : &fake.fail_step) = fake_get_counts().steps + 3;
@@ -378,14 +378,19 @@ static void failing_step(void **state)
         assert_string_equal(o.text.data, "he");
         outcome_deinit(&o);
         run_request(e, &r, &o);
-        assert_int_equal(o.last.finish, BW_FINISH_EOS);
+        assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
         assert_string_equal(o.text.data, "hello");
+        assert_int_equal(o.last.n_cached_tokens, 0); /* nothing that took part in the failure is used again */
+        outcome_deinit(&o);
+        run_request(e, &r, &o);
+        assert_string_equal(o.text.data, "hello");
+        assert_true(o.last.n_cached_tokens > 32);
         outcome_deinit(&o);
     }
     bw_engine_stats stats;
     bw_engine_get_stats(e, &stats);
     assert_int_equal(stats.n_failed, 2);
-    assert_int_equal(stats.n_completed, 2);
+    assert_int_equal(stats.n_completed, 4);
     assert_int_equal(stats.kv_pages_used, 0);
     bw_engine_free(e);
 }
@@ -393,9 +398,9 @@ static void failing_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(generates_script, setup),   cmocka_unit_test_setup(stop_strings, setup),
-        cmocka_unit_test_setup(end_tokens, setup),         cmocka_unit_test_setup(refusals, setup),
-        cmocka_unit_test_setup(bad_options, setup),        cmocka_unit_test_setup(queue_and_cancel, setup),
+        cmocka_unit_test_setup(generates_script, setup),    cmocka_unit_test_setup(stop_strings, setup),
+        cmocka_unit_test_setup(end_tokens, setup),          cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(bad_options, setup),         cmocka_unit_test_setup(queue_and_cancel, setup),
         cmocka_unit_test_setup(close_with_sessions, setup), cmocka_unit_test_setup(notifies, setup),
         cmocka_unit_test_setup(failing_step, setup),
     };

@@ -154,8 +154,8 @@ static void candidates_are_exact(void **state)
         if (border > 1e-5) {
             checked++;
             if (n != wanted)
-                fail_msg("trial %d: %d candidates instead of %d: temperature %g, top_k %d, top_p %g, min_p %g", trial, n,
-                         wanted, (double)o.temperature, (int)o.top_k, (double)o.top_p, (double)o.min_p);
+                fail_msg("trial %d: %d candidates instead of %d: temperature %g, top_k %d, top_p %g, min_p %g", trial,
+                         n, wanted, (double)o.temperature, (int)o.top_k, (double)o.top_p, (double)o.min_p);
             for (int32_t i = 0; i < n; i++) {
                 const bw_candidate *c = &scratch.candidates[i];
                 int32_t j = 0;
@@ -314,8 +314,7 @@ static void bad_rows(void **state)
     for (int i = 0; i < 300; i++)
         bias[i] = (bw_logit_bias){i, -INFINITY};
     for (size_t n = 299; n <= 300; n++) {
-        bw_sampling o = {
-            .temperature = 1, .top_p = 1, .repetition_penalty = 1, .logit_bias = bias, .n_logit_bias = n};
+        bw_sampling o = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .logit_bias = bias, .n_logit_bias = n};
         assert_ok(bw_sampler_init(&s, &o, 300, 16, &err), err);
         if (n == 299) {
             assert_ok(bw_sampler_sample(&s, &scratch, row, 0, &sample, &err), err);
@@ -435,8 +434,8 @@ static void large_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(candidates_are_exact),   cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(greedy_and_logprobs),    cmocka_unit_test(bad_rows),
+        cmocka_unit_test(candidates_are_exact),     cmocka_unit_test(draws_follow_the_distribution),
+        cmocka_unit_test(greedy_and_logprobs),      cmocka_unit_test(bad_rows),
         cmocka_unit_test(counts_follow_the_window), cmocka_unit_test(large_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
