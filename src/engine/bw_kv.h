@@ -20,20 +20,20 @@ enum {
 
 typedef struct bw_kv_page {
     int32_t refs;
-    int32_t n_tokens;           /* registered tokens, 0 = not in the index */
+    int32_t n_tokens; /* registered tokens, 0 = not in the index */
     uint64_t serial, parent;
     int32_t next_full, next_head; /* chains of the two tables, -1 = end */
-    int32_t prev, next;         /* the free list (next only) or the list of unheld registered pages; -1 = end */
+    int32_t prev, next;           /* the free list (next only) or the list of unheld registered pages; -1 = end */
 } bw_kv_page;
 
 typedef struct bw_kv {
     int32_t n_pages, n_free, n_idle; /* free: hold nothing; idle: registered, unheld */
     bw_kv_page *pages;
-    int32_t *tokens;              /* [n_pages, BW_KV_PAGE] of registered pages */
-    int32_t *full, *head;         /* tables [n_slots] of first page, -1 = none */
-    uint32_t n_slots;             /* a power of two */
+    int32_t *tokens;      /* [n_pages, BW_KV_PAGE] of registered pages */
+    int32_t *full, *head; /* tables [n_slots] of first page, -1 = none */
+    uint32_t n_slots;     /* a power of two */
     int32_t free_list;
-    int32_t oldest, newest;       /* idle pages */
+    int32_t oldest, newest; /* idle pages */
     uint64_t last_serial;
 } bw_kv;
 
@@ -49,6 +49,9 @@ static inline int32_t bw_kv_available(const bw_kv *kv)
 int32_t bw_kv_alloc(bw_kv *kv);
 /* Give up a reference. A registered page becomes the newest idle one, another becomes free. */
 void bw_kv_unref(bw_kv *kv, int32_t page);
+
+/* What the page holds is not to be trusted: nobody finds it any more. Its holders keep it. */
+void bw_kv_forget(bw_kv *kv, int32_t page);
 
 typedef struct bw_kv_match {
     int32_t n_pages;        /* whole pages found, each with a new reference */

@@ -20,7 +20,7 @@ enum { BW_SAMPLE_TOP_MAX = 20 };
 
 /* Working memory for one row at a time; shared by all sessions of a thread. */
 typedef struct bw_candidate {
-    float logit; /* after penalties and bias */
+    float logit;  /* after penalties and bias */
     float weight; /* exp((logit - largest) / temperature) */
     int32_t token;
 } bw_candidate;

@@ -16,8 +16,8 @@
 enum { BW_STOP_MAX = 64, BW_STOP_BYTES_MAX = 4096 };
 
 typedef struct bw_stop {
-    char *text;     /* NUL-terminated */
-    int32_t *back;  /* [n_bytes] the automaton's failure links */
+    char *text;    /* NUL-terminated */
+    int32_t *back; /* [n_bytes] the automaton's failure links */
     size_t n_bytes, state;
 } bw_stop;
 
@@ -33,8 +33,8 @@ typedef struct bw_stream {
     bw_detokenizer detokenizer;
     bw_stop *stops;
     size_t n_stops;
-    bw_str text;        /* not shown yet */
-    size_t shown;       /* bytes shown so far: text.data[0] is byte `shown` of the whole */
+    bw_str text;             /* not shown yet */
+    size_t shown;            /* bytes shown so far: text.data[0] is byte `shown` of the whole */
     bw_stream_token *tokens; /* not shown yet */
     size_t n_tokens, tokens_cap;
     bw_top_logprob *top; /* [n_tokens, n_top] */
@@ -42,7 +42,7 @@ typedef struct bw_stream {
     bw_event_token *views; /* working memory of one event */
     size_t views_cap;
     const bw_stop *matched;
-    size_t cut;         /* where the matched stop string begins */
+    size_t cut; /* where the matched stop string begins */
 } bw_stream;
 
 /* Copies the stop strings. n_top: alternatives per token, 0 = none. Deinit after a failure too. */

@@ -8,8 +8,8 @@
 
 enum {
     MAX_PARALLEL = 64,
-    MAX_TOKENS = 1 << 24,         /* of a context or a batch */
-    ECHO_BYTES = 8 << 20          /* of logits beyond one row per sequence, for echoed prompts */
+    MAX_TOKENS = 1 << 24, /* of a context or a batch */
+    ECHO_BYTES = 8 << 20  /* of logits beyond one row per sequence, for echoed prompts */
 };
 
 void bw_engine_options_init(bw_engine_options *options)

@@ -22,39 +22,39 @@
 _Static_assert((int)BW_KV_PAGE == (int)BW_LM_PAGE_TOKENS, "one page size");
 
 struct bw_session {
-    _Atomic int refs;          /* the owner's and the engine's */
+    _Atomic int refs; /* the owner's and the engine's */
     _Atomic bool cancelled;
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    bw_events filled;          /* lock */
-    bool ended;                /* lock: no more events come but the last one below */
-    bool closed;               /* lock: ended because the engine went away */
-    bw_event last;             /* lock: END or ERROR */
-    bw_err err;                /* lock: what ERROR says */
+    bw_events filled; /* lock */
+    bool ended;       /* lock: no more events come but the last one below */
+    bool closed;      /* lock: ended because the engine went away */
+    bw_event last;    /* lock: END or ERROR */
+    bw_err err;       /* lock: what ERROR says */
 
-    bw_events drained;         /* owner's thread */
-    bool delivered;            /* owner's thread: the last event was given out */
+    bw_events drained; /* owner's thread */
+    bool delivered;    /* owner's thread: the last event was given out */
 
     pthread_mutex_t notify_lock;
     void (*notify)(void *user); /* notify_lock */
     void *notify_user;
 
     /* fixed at submit */
-    int64_t number;            /* order of arrival */
-    int32_t n_prompt, limit;   /* tokens of the prompt; most tokens of all */
-    int32_t n_logprobs;        /* -1 = none */
+    int64_t number;          /* order of arrival */
+    int32_t n_prompt, limit; /* tokens of the prompt; most tokens of all */
+    int32_t n_logprobs;      /* -1 = none */
     bool ignore_eos, echo, bos_added;
 
     /* engine's thread */
-    struct bw_session *next;   /* waiting list: under engine->lock */
-    int32_t *tokens;           /* [limit] prompt and generated */
+    struct bw_session *next;    /* waiting list: under engine->lock */
+    int32_t *tokens;            /* [limit] prompt and generated */
     int32_t n_tokens, n_cached; /* known; of these in the KV cache */
-    int32_t *pages;            /* [ceil(limit / page)] */
+    int32_t *pages;             /* [ceil(limit / page)] */
     int32_t n_pages;
-    int32_t n_registered;      /* whole pages given to the prefix index */
-    uint64_t serial;           /* of the last of them */
-    int32_t n_echoed;          /* prompt tokens reported */
-    int32_t n_found;           /* prompt tokens found in the prefix cache at first admission */
+    int32_t n_registered; /* whole pages given to the prefix index */
+    uint64_t serial;      /* of the last of them */
+    int32_t n_echoed;     /* prompt tokens reported */
+    int32_t n_found;      /* prompt tokens found in the prefix cache at first admission */
     bool admitted_before, failed;
     int32_t take, first_output, n_outputs; /* in this step: tokens; its rows of logits */
     int64_t admitted_ns, first_token_ns;
@@ -76,16 +76,16 @@ struct bw_engine {
     bool thread_runs;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool closing;                /* lock */
-    bw_session *first, *last;    /* lock: waiting */
-    bw_engine_stats stats;       /* lock */
-    int64_t next_number;         /* lock */
+    bool closing;             /* lock */
+    bw_session *first, *last; /* lock: waiting */
+    bw_engine_stats stats;    /* lock */
+    int64_t next_number;      /* lock */
 
     /* engine's thread */
     bw_kv kv;
     bw_sample_scratch scratch;
     bw_str echo_piece;
-    bw_session **running;        /* [n_parallel] in order of arrival */
+    bw_session **running; /* [n_parallel] in order of arrival */
     int32_t n_running;
     int32_t *batch_tokens;       /* [n_batch] */
     int32_t *batch_outputs;      /* [max_outputs] */

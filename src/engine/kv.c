@@ -140,6 +140,12 @@ void bw_kv_unref(bw_kv *kv, int32_t page)
     }
 }
 
+void bw_kv_forget(bw_kv *kv, int32_t page)
+{
+    if (kv->pages[page].n_tokens > 0)
+        unregister(kv, page);
+}
+
 static int32_t find_full(const bw_kv *kv, uint64_t parent, const int32_t *tokens)
 {
     int32_t page = *slot_of(kv, kv->full, parent, tokens, BW_KV_PAGE);

@@ -1,9 +1,9 @@
 /* The engine's thread: who runs, what a step computes, what becomes of its logits.
  *
- * One turn: drop what was cancelled, admit what waits while places and pages last, put a batch together, run it, sample.
- * A batch takes first one token of every sequence that generates, then shares what is left of n_batch evenly among the
- * prompts. When pages run out the youngest sequence gives its pages back and waits again; its prompt and what it
- * generated are computed anew later, so its text does not change. The oldest always finds room, since a request that
+ * One turn: drop what was cancelled, admit what waits while places and pages last, put a batch together, run it,
+ * sample. A batch takes first one token of every sequence that generates, then shares what is left of n_batch evenly
+ * among the prompts. When pages run out the youngest sequence gives its pages back and waits again; its prompt and what
+ * it generated are computed anew later, so its text does not change. The oldest always finds room, since a request that
  * could not fit alone was refused at submit.
  */
 #include "engine_private.h"
@@ -15,11 +15,14 @@
 
 /* ---- the lists ----------------------------------------------------------------------------------------------- */
 
-static void release_pages(bw_engine *e, bw_session *s, bool keep_partial)
+/* keep: leave the tokens for others to find; else forget them, because what went wrong may lie in them. */
+static void release_pages(bw_engine *e, bw_session *s, bool keep)
 {
     int32_t rest = s->n_cached % BW_KV_PAGE, whole = s->n_cached / BW_KV_PAGE;
-    if (keep_partial && rest > 0 && s->n_registered == whole && whole < s->n_pages)
+    if (keep && rest > 0 && s->n_registered == whole && whole < s->n_pages)
         bw_kv_register(&e->kv, s->pages[whole], s->serial, s->tokens + s->n_cached - rest, rest);
+    for (int32_t i = 0; i < s->n_pages && !keep; i++)
+        bw_kv_forget(&e->kv, s->pages[i]);
     while (s->n_pages > 0) /* the last page first, so that beginnings stay longest */
         bw_kv_unref(&e->kv, s->pages[--s->n_pages]);
     s->n_cached = s->n_registered = 0;
@@ -67,7 +70,9 @@ static void end_session(bw_engine *e, bw_session *s, bw_finish finish, const bw_
 
 static void stop_running(bw_engine *e, bw_session *s, bw_finish finish, const bw_err *err, bool closed)
 {
-    release_pages(e, s, !err);
+    /* a request's own mistake or a lack of memory says nothing against the pages */
+    bool sound = !err || err->status == BW_E_ARG || err->status == BW_E_MEMORY;
+    release_pages(e, s, sound);
     remove_running(e, s);
     end_session(e, s, finish, err, closed);
 }
@@ -342,8 +347,8 @@ static bw_status echo_prompt(bw_engine *e, bw_session *s, const float *logits, b
     }
     bw_event_token token = {.token = sample.token, .logprob = sample.logprob, .top = sample.top};
     pthread_mutex_lock(&s->lock);
-    bw_status status = bw_events_push(&s->filled, e->tokenizer, BW_EVENT_PROMPT, e->echo_piece.data,
-                                      e->echo_piece.len, &token, 1, (size_t)sample.n_top, err);
+    bw_status status = bw_events_push(&s->filled, e->tokenizer, BW_EVENT_PROMPT, e->echo_piece.data, e->echo_piece.len,
+                                      &token, 1, (size_t)sample.n_top, err);
     pthread_mutex_unlock(&s->lock);
     if (status == BW_OK)
         s->n_echoed++;

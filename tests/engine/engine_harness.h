@@ -11,9 +11,9 @@
 bw_engine *make_engine(int32_t n_ctx, int32_t n_parallel, int32_t n_batch, int64_t kv_tokens);
 
 typedef struct outcome {
-    bw_str text;           /* of the TEXT events */
-    bw_str prompt;         /* of the PROMPT events */
-    int32_t tokens[4096];  /* of the TEXT events */
+    bw_str text;          /* of the TEXT events */
+    bw_str prompt;        /* of the PROMPT events */
+    int32_t tokens[4096]; /* of the TEXT events */
     float logprobs[4096];
     size_t n_tokens, n_events, n_prompt_events;
     float prompt_logprobs[1024];

@@ -366,7 +366,7 @@ static void failing_step(void **state)
 {
     (void)state;
     bw_engine *e = make_engine(256, 2, 64, 0);
-    bw_request r = make_request("<script>hello<go>", 20);
+    bw_request r = make_request("<script>hello and more, so that there are whole pages to reuse<go>", 5);
     outcome o;
     for (int mode = 0; mode < 2; mode++) {
         *(mode ? &fake.nan_step : &fake.fail_step) = fake_get_counts().steps + 3;
@@ -378,26 +378,57 @@ static void failing_step(void **state)
         assert_string_equal(o.text.data, "he");
         outcome_deinit(&o);
         run_request(e, &r, &o);
-        assert_int_equal(o.last.finish, BW_FINISH_EOS);
+        assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
         assert_string_equal(o.text.data, "hello");
+        assert_int_equal(o.last.n_cached_tokens, 0); /* nothing that took part in the failure is used again */
+        outcome_deinit(&o);
+        run_request(e, &r, &o);
+        assert_string_equal(o.text.data, "hello");
+        assert_true(o.last.n_cached_tokens > 32);
         outcome_deinit(&o);
     }
     bw_engine_stats stats;
     bw_engine_get_stats(e, &stats);
     assert_int_equal(stats.n_failed, 2);
-    assert_int_equal(stats.n_completed, 2);
+    assert_int_equal(stats.n_completed, 4);
     assert_int_equal(stats.kv_pages_used, 0);
+    bw_engine_free(e);
+}
+
+/* A step that fails takes its batch with it and nobody else. */
+static void failing_batch(void **state)
+{
+    (void)state;
+    bw_engine *e = make_engine(256, 2, 64, 0);
+    fake.step_us = 10000; /* all four are submitted long before the step that fails */
+    fake.fail_step = 12;
+    bw_request r = make_request("<script>hello, this is longer than twelve tokens<go>", 20);
+    bw_session *s[4];
+    int failed = 0, good = 0;
+    for (int i = 0; i < 4; i++)
+        s[i] = submit(e, &r);
+    for (int i = 0; i < 4; i++) {
+        outcome o;
+        assert_true(read_all(s[i], &o));
+        failed += o.last.type == BW_EVENT_ERROR;
+        good += o.last.finish == BW_FINISH_LENGTH && strcmp(o.text.data, "hello, this is longe") == 0;
+        assert_int_equal(o.last.type == BW_EVENT_ERROR, i < 2);
+        outcome_deinit(&o);
+        bw_session_free(s[i]);
+    }
+    assert_int_equal(failed, 2);
+    assert_int_equal(good, 2);
     bw_engine_free(e);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(generates_script, setup),   cmocka_unit_test_setup(stop_strings, setup),
-        cmocka_unit_test_setup(end_tokens, setup),         cmocka_unit_test_setup(refusals, setup),
-        cmocka_unit_test_setup(bad_options, setup),        cmocka_unit_test_setup(queue_and_cancel, setup),
+        cmocka_unit_test_setup(generates_script, setup),    cmocka_unit_test_setup(stop_strings, setup),
+        cmocka_unit_test_setup(end_tokens, setup),          cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(bad_options, setup),         cmocka_unit_test_setup(queue_and_cancel, setup),
         cmocka_unit_test_setup(close_with_sessions, setup), cmocka_unit_test_setup(notifies, setup),
-        cmocka_unit_test_setup(failing_step, setup),
+        cmocka_unit_test_setup(failing_step, setup),        cmocka_unit_test_setup(failing_batch, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

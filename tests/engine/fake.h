@@ -4,8 +4,8 @@
  * back through the page table: a wrong page, a page overwritten too early or a wrong copy changes what is generated,
  * or is refused by the step when it sees it.
  *
- * Scripts: in a sequence that begins <script> a b c <go>, the model generates a, b, c and then EOS, each with a logit far
- * above the others.
+ * Scripts: in a sequence that begins <script> a b c <go>, the model generates a, b, c and then EOS, each with a logit
+ * far above the others.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -24,13 +24,13 @@ enum {
 };
 
 typedef struct fake_settings {
-    int32_t n_ctx_train;  /* 0 = 4096 */
-    int64_t page_bytes;   /* 0 = 4096 */
+    int32_t n_ctx_train; /* 0 = 4096 */
+    int64_t page_bytes;  /* 0 = 4096 */
     int32_t n_vocab_extra;
-    int step_us;          /* a step takes this long */
-    int64_t fail_step;    /* this step fails, counted from 1; 0 = none */
-    int64_t nan_step;     /* this step gives NaN in every row */
-    int64_t fail_copy;    /* this copy fails */
+    int step_us;       /* a step takes this long */
+    int64_t fail_step; /* this step fails, counted from 1; 0 = none */
+    int64_t nan_step;  /* this step gives NaN in every row */
+    int64_t fail_copy; /* this copy fails */
     bool fail_open;
     const char *chat_template;
 } fake_settings;

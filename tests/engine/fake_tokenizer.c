@@ -5,8 +5,8 @@
 #include "fake.h"
 
 static const char *const pieces[] = {
-    "hello", " world", "ab", "abc", "bcd", "STOP", "ST", "OP", "<en", "d>x", "\xe2\x82\xac", "\xe2\x82", "\xac!",
-    "\xf0\x9f", "\x98\x80", "\x80 then \xe2", "aaaa", "\n\n", "",
+    "hello",        " world",   "ab",    "abc",      "bcd",      "STOP",           "ST",   "OP",   "<en", "d>x",
+    "\xe2\x82\xac", "\xe2\x82", "\xac!", "\xf0\x9f", "\x98\x80", "\x80 then \xe2", "aaaa", "\n\n", "",
 };
 static const char *const specials[] = {"<eos>", "<bos>", "<script>", "<go>", "<turn>"};
 

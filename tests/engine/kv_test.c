@@ -71,8 +71,8 @@ static bool grow(bw_kv *kv, sequence *s, int32_t n)
         p->n = s->n_cached;
         memcpy(p->tokens, s->tokens, (size_t)p->n * sizeof *p->tokens);
         if (s->n_cached % BW_KV_PAGE == 0) {
-            s->serial = bw_kv_register(kv, s->pages[s->n_registered], s->serial,
-                                       s->tokens + s->n_cached - BW_KV_PAGE, BW_KV_PAGE);
+            s->serial = bw_kv_register(kv, s->pages[s->n_registered], s->serial, s->tokens + s->n_cached - BW_KV_PAGE,
+                                       BW_KV_PAGE);
             s->n_registered++;
         }
     }

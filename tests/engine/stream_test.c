@@ -8,8 +8,9 @@
 
 bw_tokenizer *fake_tokenizer_new(int32_t n_extra);
 
-static const char *const stop_pool[] = {"ab", "abc", "bcd", "STOP", "aab", "aaa", "\xe2\x82\xac", "<end>", "\n\n",
-                                        "hello world", "b", "\xf0\x9f\x98\x80 then", "abab", "bab"};
+static const char *const stop_pool[] = {"ab",           "abc",   "bcd",  "STOP",        "aab", "aaa",
+                                        "\xe2\x82\xac", "<end>", "\n\n", "hello world", "b",   "\xf0\x9f\x98\x80 then",
+                                        "abab",         "bab"};
 enum { N_POOL = sizeof stop_pool / sizeof *stop_pool };
 
 /* The first stop string to be complete in text, the longest of those; its beginning in *cut. */
