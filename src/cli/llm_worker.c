@@ -305,7 +305,8 @@ static void stop_engine(bw_engine *engine)
     until.tv_nsec += ENGINE_STOP_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_timedjoin_np(thread, NULL, &until);
+    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+        pthread_detach(thread);
 }
 
 static bw_status start_server(worker *w, const char *notice, bw_err *err)
@@ -373,11 +374,13 @@ static int serve(worker *w, const sigset_t *signals)
     if (!over)
         bw_server_set_load_error(w->server, "the worker is shutting down");
     bw_server_stop(w->server);
-    if (!over) { /* the loader cannot be interrupted: leave it to the kernel */
+    if (over) {
+        pthread_join(loader, NULL);
+    } else if (pthread_tryjoin_np(loader, NULL) != 0) { /* it cannot be interrupted: leave it to the kernel */
+        pthread_detach(loader);
         fflush(NULL);
         _exit(code);
     }
-    pthread_join(loader, NULL);
     stop_engine(w->engine);
     return code;
 }

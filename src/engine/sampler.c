@@ -207,9 +207,12 @@ static const float *adjust(bw_sampler *s, bw_sample_scratch *scratch, const floa
     return row;
 }
 
-static bw_status check_row(const float *logits, int32_t n_vocab, bw_err *err)
+/* The largest of the model's own row, which must be finite. */
+static bw_status check_row(const float *logits, int32_t n_vocab, int32_t *largest, bw_err *err)
 {
-    if (bw_row_is_finite(logits, n_vocab))
+    bool finite;
+    *largest = bw_row_argmax(logits, n_vocab, &finite);
+    if (finite)
         return BW_OK;
     int32_t i = 0;
     while (i < n_vocab - 1 && isfinite(logits[i]))
@@ -218,13 +221,14 @@ static bw_status check_row(const float *logits, int32_t n_vocab, bw_err *err)
                    (double)logits[i], (int)i);
 }
 
-/* The adjusted row and its largest element. */
+/* The row to choose from and the indices of the largest elements, of the model's row and of this. */
 static bw_status prepare(bw_sampler *s, bw_sample_scratch *scratch, const float *logits, const float **row,
-                         int32_t *largest, bw_err *err)
+                         int32_t *raw_largest, int32_t *largest, bw_err *err)
 {
-    BW_TRY(check_row(logits, s->n_vocab, err));
+    bool finite;
+    BW_TRY(check_row(logits, s->n_vocab, raw_largest, err));
     *row = adjust(s, scratch, logits);
-    *largest = bw_row_argmax(*row, s->n_vocab);
+    *largest = *row == logits ? *raw_largest : bw_row_argmax(*row, s->n_vocab, &finite);
     if ((*row)[*largest] == -INFINITY)
         return bw_fail(err, BW_E_ARG, "logit_bias bans every token of the vocabulary");
     return BW_OK;
@@ -243,14 +247,13 @@ static int32_t filter(bw_sampler *s, bw_sample_scratch *scratch, const float *ro
         *total = bw_row_weigh(row, s->n_vocab, largest, o->temperature, scratch->weights, scratch->blocks);
         /* What is lighter than this cannot be in the top-p set even if every token were: exact, and it leaves few. */
         float least = o->top_p < 1 ? (float)((1 - (double)o->top_p) * *total / s->n_vocab * 0.999) : 0;
-        n = bw_row_gather(row, scratch->weights, s->n_vocab, least, list);
+        least = o->min_p > least ? o->min_p : least; /* min-p would drop these in the end */
+        n = bw_row_gather(row, scratch->weights, scratch->blocks, s->n_vocab, least, list);
     }
     if (o->top_p < 1)
         n = bw_candidates_top_p(list, n, (double)o->top_p * *total, scratch->work);
-    if (o->min_p > 0)
-        n = bw_candidates_min_weight(list, n, o->min_p);
-    if (o->top_p < 1 || o->min_p > 0)
-        *total = bw_candidates_total(list, n);
+    n = bw_candidates_min_weight(list, n, o->min_p);
+    *total = bw_candidates_total(list, n);
     return n;
 }
 
@@ -258,8 +261,8 @@ bw_status bw_sampler_filter(bw_sampler *s, bw_sample_scratch *scratch, const flo
                             bw_err *err)
 {
     const float *row;
-    int32_t largest;
-    BW_TRY(prepare(s, scratch, logits, &row, &largest, err));
+    int32_t raw_largest, largest;
+    BW_TRY(prepare(s, scratch, logits, &row, &raw_largest, &largest, err));
     *n = filter(s, scratch, row, row[largest], total);
     return BW_OK;
 }
@@ -277,9 +280,9 @@ static int32_t draw(bw_sampler *s, bw_sample_scratch *scratch, const float *row,
     return bw_candidates_pick(scratch->candidates, n, u * total);
 }
 
-static void fill_logprobs(bw_sample_scratch *scratch, const float *logits, int n_top, bw_sample *out)
+static void fill_logprobs(bw_sample_scratch *scratch, const float *logits, int32_t largest, int n_top, bw_sample *out)
 {
-    int32_t n_vocab = scratch->n_vocab, largest = bw_row_argmax(logits, n_vocab);
+    int32_t n_vocab = scratch->n_vocab;
     double total = bw_row_weigh(logits, n_vocab, logits[largest], 1, scratch->weights, scratch->blocks);
     double log_total = (double)logits[largest] + log(total);
     out->logprob = (float)((double)logits[out->token] - log_total);
@@ -301,22 +304,23 @@ bw_status bw_sampler_sample(bw_sampler *s, bw_sample_scratch *scratch, const flo
                             bw_sample *out, bw_err *err)
 {
     const float *row;
-    int32_t largest;
+    int32_t raw_largest, largest;
     out->n_top = 0;
     out->logprob = NAN;
-    BW_TRY(prepare(s, scratch, logits, &row, &largest, err));
+    BW_TRY(prepare(s, scratch, logits, &row, &raw_largest, &largest, err));
     /* below a millionth the largest has all the weight, and the division would overflow */
     out->token = s->options.temperature < 1e-6f ? largest : draw(s, scratch, row, row[largest]);
     if (n_logprobs >= 0)
-        fill_logprobs(scratch, logits, n_logprobs, out);
+        fill_logprobs(scratch, logits, raw_largest, n_logprobs, out);
     return BW_OK;
 }
 
 bw_status bw_sample_logprobs(bw_sample_scratch *scratch, const float *logits, int32_t token, int n_top, bw_sample *out,
                              bw_err *err)
 {
-    BW_TRY(check_row(logits, scratch->n_vocab, err));
+    int32_t largest;
+    BW_TRY(check_row(logits, scratch->n_vocab, &largest, err));
     out->token = token;
-    fill_logprobs(scratch, logits, n_top, out);
+    fill_logprobs(scratch, logits, largest, n_top, out);
     return BW_OK;
 }

@@ -12,14 +12,6 @@ static int32_t bits_of(float x)
     return b;
 }
 
-bool bw_row_is_finite(const float *row, int32_t n)
-{
-    int32_t bad = 0;
-    for (int32_t i = 0; i < n; i++)
-        bad |= (bits_of(row[i]) & 0x7f800000) == 0x7f800000;
-    return bad == 0;
-}
-
 /* Signed integers in the order of the floats; -0 counts as +0. */
 static int32_t key_of(float x)
 {
@@ -27,24 +19,36 @@ static int32_t key_of(float x)
     return b ^ (b >> 31 & 0x7fffffff);
 }
 
-int32_t bw_row_argmax(const float *row, int32_t n)
+int32_t bw_row_argmax(const float *row, int32_t n, bool *finite)
 {
-    int32_t best = INT32_MIN, best_block = 0;
+    int32_t best = INT32_MIN, best_block = 0, bad = 0;
     for (int32_t b = 0; b < n; b += BW_ROW_BLOCK) {
         int32_t end = n - b < BW_ROW_BLOCK ? n : b + BW_ROW_BLOCK, m = INT32_MIN;
         for (int32_t i = b; i < end; i++) {
             int32_t k = key_of(row[i]);
             m = k > m ? k : m;
+            bad |= (bits_of(row[i]) & 0x7f800000) == 0x7f800000;
         }
         if (m > best) {
             best = m;
             best_block = b;
         }
     }
+    *finite = bad == 0;
     int32_t i = best_block;
     while (key_of(row[i]) != best)
         i++;
     return i;
+}
+
+static int32_t largest_key(const float *row, int32_t n)
+{
+    int32_t m = INT32_MIN;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t k = key_of(row[i]);
+        m = k > m ? k : m;
+    }
+    return m;
 }
 
 /* exp for x <= 0: 2^n times a polynomial in the rest, |rest| <= ln 2 / 2 (the Taylor series to the 6th power). */
@@ -89,12 +93,18 @@ double bw_row_weigh(const float *row, int32_t n, float largest, float temperatur
     return total;
 }
 
-int32_t bw_row_gather(const float *row, const float *weights, int32_t n, float least, bw_candidate *out)
+int32_t bw_row_gather(const float *row, const float *weights, const double *blocks, int32_t n, float least,
+                      bw_candidate *out)
 {
     int32_t m = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (weights[i] >= least && weights[i] > 0)
-            out[m++] = (bw_candidate){.logit = row[i], .weight = weights[i], .token = i};
+    for (int32_t b = 0; b < n; b += BW_ROW_BLOCK) {
+        int32_t end = n - b < BW_ROW_BLOCK ? n : b + BW_ROW_BLOCK;
+        if (blocks[b / BW_ROW_BLOCK] < (double)least)
+            continue;
+        for (int32_t i = b; i < end; i++) {
+            if (weights[i] >= least && weights[i] > 0)
+                out[m++] = (bw_candidate){.logit = row[i], .weight = weights[i], .token = i};
+        }
     }
     return m;
 }
@@ -180,21 +190,31 @@ int32_t bw_row_top_k(const float *row, int32_t n, int32_t k, bw_candidate *out, 
     float least = -INFINITY;
     if (cap > n)
         cap = n;
-    for (int32_t i = 0; i < n; i++) {
-        /* equal to the k-th with a larger token: comes after it, so it cannot enter */
-        if (m >= k && !(row[i] > least))
+    for (int32_t b = 0; b < n; b += BW_ROW_BLOCK) {
+        int32_t end = n - b < BW_ROW_BLOCK ? n : b + BW_ROW_BLOCK;
+        if (m >= k && largest_key(row + b, end - b) <= key_of(least))
             continue;
-        work[m++] = (bw_candidate){.logit = row[i], .token = i};
-        if (m == cap && i + 1 < n) {
-            least = select_k(work, m, k).logit;
-            m = k;
+        for (int32_t i = b; i < end; i++) {
+            /* equal to the k-th with a larger token: comes after it, so it cannot enter */
+            if (m >= k && !(row[i] > least))
+                continue;
+            work[m++] = (bw_candidate){.logit = row[i], .token = i};
+            if (m == cap && i + 1 < n) {
+                least = select_k(work, m, k).logit;
+                m = k;
+            }
         }
     }
     bw_candidate last = select_k(work, m, k);
     m = 0;
-    for (int32_t i = 0; i < n; i++)
-        if (row[i] > last.logit || (row[i] == last.logit && i <= last.token))
-            out[m++] = (bw_candidate){.logit = row[i], .token = i};
+    for (int32_t b = 0; b < n; b += BW_ROW_BLOCK) {
+        int32_t end = n - b < BW_ROW_BLOCK ? n : b + BW_ROW_BLOCK;
+        if (largest_key(row + b, end - b) < key_of(last.logit))
+            continue;
+        for (int32_t i = b; i < end; i++)
+            if (row[i] > last.logit || (row[i] == last.logit && i <= last.token))
+                out[m++] = (bw_candidate){.logit = row[i], .token = i};
+    }
     return m;
 }
 
@@ -241,7 +261,7 @@ int32_t bw_candidates_min_weight(bw_candidate *list, int32_t n, float least)
 {
     int32_t m = 0;
     for (int32_t i = 0; i < n; i++)
-        if (list[i].weight >= least)
+        if (list[i].weight >= least && list[i].weight > 0)
             list[m++] = list[i];
     return m;
 }

@@ -1,3 +1,4 @@
+/* Listing a model file for people and for programs. One walk serves both forms and both formats. */
 #include "bw_inspect.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Names to numbers in O(1), and names made fit for messages. Owns no names. */
 #include "name_index.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Storing a model in another type: which tensor becomes what, and the streaming of rows through a team of threads. */
 #include "bw_quantise.h"
 
 #include <inttypes.h>

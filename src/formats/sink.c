@@ -1,3 +1,5 @@
+/* Files written whole or not at all: a buffer in front of NAME.tmp, fsync, rename. Refuses nothing of its own; what the
+ * operating system refuses (a full disk, a missing folder) becomes BW_E_IO and leaves no half file. */
 #include "sink.h"
 
 #include <errno.h>

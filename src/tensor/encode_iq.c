@@ -12,7 +12,7 @@ static bw_f4 iq4_nearest(bw_f4 v)
 {
     bw_f4 value = bw_f4_all((float)bw_iq4_values[0]);
     for (int k = 0; k < 15; k++)
-        value = bw_f4_pick(v > iq4_borders[k], bw_f4_all((float)bw_iq4_values[k + 1]), value);
+        value += (bw_f4)((v > iq4_borders[k]) & (bw_i4)bw_f4_all((float)(bw_iq4_values[k + 1] - bw_iq4_values[k])));
     return value;
 }
 
@@ -61,9 +61,9 @@ static float iq4_search(const float *x, const float *w)
             value = x[i];
         }
     float inverse = bw_inverse(value);
-    for (int step = -7; inverse != 0 && step <= 7; step++) {
-        iq4_try(x, w, (float)(bw_iq4_values[0] + 2 * step) * inverse, &best, &scale);
-        iq4_try(x, w, (float)(bw_iq4_values[15] + 2 * step) * inverse, &best, &scale);
+    for (int step = -12; inverse != 0 && step <= 16; step += 4) {
+        iq4_try(x, w, (float)(bw_iq4_values[0] + step) * inverse, &best, &scale);
+        iq4_try(x, w, (float)(bw_iq4_values[15] + step) * inverse, &best, &scale);
     }
     for (int round = 0; scale != 0 && round < 2; round++)
         iq4_try(x, w, bw_inverse(scale), &best, &scale);

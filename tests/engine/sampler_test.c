@@ -406,7 +406,7 @@ static void large_vocabulary(void **state)
     assert_ok(bw_sample_scratch_init(&scratch, N, &err), err);
     bw_rng_init(&rng, 3);
     for (int i = 0; i < N; i++)
-        row[i] = (float)bw_rng_normal(&rng) * 2.5f;
+        row[i] = (float)bw_rng_normal(&rng) * 2.5f + (i % 5000 == 0 ? 10.0f : 0);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         bw_sampler s;
         bw_sample sample;

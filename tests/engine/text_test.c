@@ -1,2 +1,128 @@
-#include "../bw_test.h"
-int main(void){return 1;}
+/* Tokens, text and chat templates through the engine. */
+#include "engine_harness.h"
+
+#include "bw_mem.h"
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_reset();
+    return 0;
+}
+
+static void tokens_and_text(void **state)
+{
+    (void)state;
+    int64_t live = bw_mem_live();
+    bw_engine *e = make_engine(64, 1, 16, 0);
+    int32_t *tokens = NULL;
+    size_t n = 0, bytes = 0;
+    char *text = NULL;
+    bw_err err = {0};
+    assert_ok(bw_engine_tokenize(e, "hi<go>", SIZE_MAX, true, true, &tokens, &n, &err), err);
+    assert_int_equal(n, 4);
+    assert_int_equal(tokens[0], FAKE_BOS);
+    assert_int_equal(tokens[3], FAKE_GO);
+    assert_ok(bw_engine_detokenize(e, tokens, n, false, &text, &bytes, &err), err);
+    assert_string_equal(text, "hi");
+    assert_int_equal(bytes, 2);
+    bw_free(text);
+    assert_ok(bw_engine_detokenize(e, tokens, n, true, &text, NULL, &err), err);
+    assert_string_equal(text, "<bos>hi<go>");
+    bw_free(text);
+    assert_ok(bw_engine_detokenize(e, NULL, 0, true, &text, &bytes, &err), err);
+    assert_string_equal(text, "");
+    assert_int_equal(bytes, 0);
+    bw_free(text);
+    tokens[1] = 100000;
+    assert_int_equal(bw_engine_detokenize(e, tokens, n, true, &text, NULL, &err), BW_E_RANGE);
+    assert_null(text);
+    bw_free(tokens);
+    assert_ok(bw_engine_tokenize(e, "", 0, false, false, &tokens, &n, &err), err);
+    assert_int_equal(n, 0);
+    bw_free(tokens);
+    assert_int_equal(bw_engine_tokenize(e, NULL, 0, false, false, &tokens, &n, &err), BW_E_ARG);
+    bw_engine_free(e);
+    assert_int_equal(bw_mem_live(), live);
+}
+
+/* The fake template engine shows its own text and the variables. */
+static void chat(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    char *text = NULL;
+    size_t n = 0;
+    bw_engine *e = make_engine(64, 1, 16, 0);
+    bw_model_info info;
+    bw_engine_info(e, &info);
+    assert_false(info.has_chat_template);
+    static const char messages[] = "[{\"role\":\"user\",\"content\":\"Hi\"}]";
+    assert_ok(bw_engine_render_chat(e, messages, NULL, true, &text, &n, &err), err);
+    assert_string_equal(text, "chatml:{\"add_generation_prompt\":true,\"bos_token\":\"<bos>\",\"eos_token\":\"<eos>\","
+                              "\"messages\":[{\"content\":\"Hi\",\"role\":\"user\"}]}");
+    assert_int_equal(n, strlen(text));
+    bw_free(text);
+    assert_ok(bw_engine_render_chat(e, messages, "{\"x\":[1],\"bos_token\":\"\"}", false, &text, &n, &err), err);
+    assert_non_null(strstr(text, "\"x\":[1]"));
+    assert_non_null(strstr(text, "\"bos_token\":\"\""));
+    assert_non_null(strstr(text, "\"add_generation_prompt\":false"));
+    bw_free(text);
+    static const struct {
+        const char *messages, *extra, *words;
+        bw_status status;
+    } bad[] = {
+        {"[", NULL, "messages is not JSON: line 1", BW_E_FORMAT},
+        {"{}", NULL, "messages must be an array", BW_E_ARG},
+        {"[3]", NULL, "message 0 is not an object", BW_E_ARG},
+        {"[{\"role\":\"user\"},{\"role\":5}]", NULL, "message 1 has no role", BW_E_ARG},
+        {messages, "[]", "must be an object", BW_E_ARG},
+        {messages, "{", "variables is not JSON", BW_E_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(bw_engine_render_chat(e, bad[i].messages, bad[i].extra, true, &text, &n, &err), bad[i].status);
+        assert_null(text);
+        if (!strstr(err.text, bad[i].words))
+            fail_msg("\"%s\" lacks \"%s\"", err.text, bad[i].words);
+    }
+    bw_engine_free(e);
+    fake.chat_template = "own";
+    e = make_engine(64, 1, 16, 0);
+    bw_engine_info(e, &info);
+    assert_true(info.has_chat_template);
+    assert_ok(bw_engine_render_chat(e, messages, NULL, true, &text, &n, &err), err);
+    assert_memory_equal(text, "own:", 4);
+    bw_free(text);
+    bw_engine_free(e);
+    fake.chat_template = "!broken"; /* the model loads; the template is reported where it is used */
+    e = make_engine(64, 1, 16, 0);
+    assert_int_equal(bw_engine_render_chat(e, messages, NULL, true, &text, &n, &err), BW_E_FORMAT);
+    assert_non_null(strstr(err.text, "unexpected '!'"));
+    bw_engine_free(e);
+}
+
+static void defaults(void **state)
+{
+    (void)state;
+    bw_request r;
+    bw_request_init(&r);
+    assert_int_equal(r.struct_size, sizeof r);
+    assert_int_equal(r.max_tokens, 100);
+    assert_true(r.add_special);
+    assert_true(r.sampling.temperature == 1 && r.sampling.top_p == 1 && r.sampling.repetition_penalty == 1);
+    assert_int_equal(r.n_logprobs, -1);
+    bw_engine_options o;
+    bw_engine_options_init(&o);
+    assert_int_equal(o.struct_size, sizeof o);
+    assert_null(o.model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(tokens_and_text, setup),
+        cmocka_unit_test_setup(chat, setup),
+        cmocka_unit_test_setup(defaults, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

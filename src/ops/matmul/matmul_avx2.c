@@ -81,34 +81,122 @@ void bw_op_quantise_act_avx2(const bw_op_call *call, bw_member *member)
 
 /* ---- MATMUL with 8-bit activations ------------------------------------------------------------------------------ */
 
+/* Low and high nibbles of the same bytes in turn. */
+#define NIBBLES(j) (j / 2 + j % 2 * 4)
+#define IN_ORDER(j) (j)
+
 #define NAME q4_0
 #define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 18)
 #define RUN RUN_U4
-#define STEP(j) (j / 2 + j % 2 * 4)
-#define BLOCK_BYTES (16 * 18)
+#define STEP NIBBLES
 #include "matmul_avx2.inc"
 
 #define NAME q4_1
 #define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 20)
 #define RUN RUN_U4
-#define STEP(j) (j / 2 + j % 2 * 4)
-#define BLOCK_BYTES (16 * 20)
+#define STEP NIBBLES
+#include "matmul_avx2.inc"
+
+#define NAME q5_0
+#define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 22)
+#define RUN RUN_U5
+#define STEP NIBBLES
+#include "matmul_avx2.inc"
+
+#define NAME q5_1
+#define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 24)
+#define RUN RUN_U5
+#define STEP NIBBLES
 #include "matmul_avx2.inc"
 
 #define NAME q8_0
 #define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 34)
 #define RUN RUN_S8
-#define STEP(j) j
-#define BLOCK_BYTES (16 * 34)
+#define STEP IN_ORDER
+#include "matmul_avx2.inc"
+
+#define NAME iq4_nl
+#define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 18)
+#define RUN RUN_S8
+#define STEP NIBBLES
+#include "matmul_avx2.inc"
+
+#define NAME mxfp4
+#define SUBS 1
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 17)
+#define RUN RUN_U5
+#define STEP NIBBLES
+#include "matmul_avx2.inc"
+
+#define NAME q4_k
+#define SUBS 8
+#define UNROLL 2
+#define BLOCK_BYTES (BW_GROUP * 144)
+#define RUN RUN_U4
+#define STEP IN_ORDER
+#include "matmul_avx2.inc"
+
+#define NAME q5_k
+#define SUBS 8
+#define UNROLL 2
+#define BLOCK_BYTES (BW_GROUP * 176)
+#define RUN RUN_U5
+#define STEP IN_ORDER
+#include "matmul_avx2.inc"
+
+#define NAME iq4_xs
+#define SUBS 8
+#define UNROLL 1
+#define BLOCK_BYTES (BW_GROUP * 136)
+#define RUN RUN_S8
+#define STEP NIBBLES
+#include "matmul_avx2.inc"
+
+#define NAME q2_k
+#define SUBS 8
+#define UNROLL 4
+#define BLOCK_BYTES (BW_GROUP * 84)
+#define RUN RUN_U4_HALF
+#define STEP IN_ORDER
+#include "matmul_avx2.inc"
+
+#define NAME q3_k
+#define SUBS 8
+#define UNROLL 4
+#define BLOCK_BYTES (BW_GROUP * 110)
+#define RUN RUN_U4_HALF
+#define STEP IN_ORDER
+#include "matmul_avx2.inc"
+
+#define NAME q6_k
+#define SUBS 8
+#define UNROLL 4
+#define BLOCK_BYTES (BW_GROUP * 210)
+#define RUN RUN_U6
+#define STEP IN_ORDER
 #include "matmul_avx2.inc"
 
 /* out f32 [m, 16]: one group of 16 rows times m activation rows, 1 <= m <= 4. */
 typedef void group_fn(const uint8_t *w, int64_t n_blocks, const bw_act_q8 *x, int m, float *out);
 
 static group_fn *const group_fns[BW_DTYPE_COUNT] = {
-    [BW_Q4_0] = q4_0_group,
-    [BW_Q4_1] = q4_1_group,
-    [BW_Q8_0] = q8_0_group,
+    [BW_Q4_0] = q4_0_group, [BW_Q4_1] = q4_1_group,     [BW_Q5_0] = q5_0_group,   [BW_Q5_1] = q5_1_group,
+    [BW_Q8_0] = q8_0_group, [BW_IQ4_NL] = iq4_nl_group, [BW_MXFP4] = mxfp4_group, [BW_Q4_K] = q4_k_group,
+    [BW_Q5_K] = q5_k_group, [BW_IQ4_XS] = iq4_xs_group, [BW_Q2_K] = q2_k_group,   [BW_Q3_K] = q3_k_group,
+    [BW_Q6_K] = q6_k_group,
 };
 
 /* Write up to 16 columns of m rows. */

@@ -1,0 +1,435 @@
+/* The worker's program, linked with the mock engine: command line, exit codes, signals; lines (a), (d) and (i) of the
+ * worker contract's acceptance list. BW_MOCK_WORKER is the program's path. */
+#include "../bw_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bw_clock.h"
+#include "bw_mem.h"
+#include "bw_model_path.h"
+#include "bw_str.h"
+#include "client.h"
+
+static char folder[] = "/tmp/bw-worker-test-XXXXXX";
+static char model[96], bad_model[96];
+
+typedef struct child {
+    pid_t pid;
+    int out, err; /* read ends */
+    uint16_t port;
+} child;
+
+/* Start the worker under a name (a link in our folder). argv[0] is filled in. */
+static child spawn(const char *name, const char *const *argv, const char *const *env)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (symlink(BW_MOCK_WORKER, path) != 0)
+        assert_int_equal(access(path, X_OK), 0); /* there from an earlier spawn */
+    int out[2], err[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    child c = {.pid = fork()};
+    if (c.pid == 0) {
+        char *args[40] = {path};
+        for (int i = 0; argv[i] && i < 38; i++)
+            args[i + 1] = (char *)(uintptr_t)argv[i];
+        unsetenv("LLORCH_API_TOKEN");
+        for (int i = 0; env && env[i]; i += 2)
+            setenv(env[i], env[i + 1], 1);
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        execv(path, args);
+        _exit(99);
+    }
+    close(out[1]);
+    close(err[1]);
+    c.out = out[0];
+    c.err = err[0];
+    return c;
+}
+
+static void read_all(int fd, bw_str *out)
+{
+    char text[4096];
+    for (ssize_t n; (n = read(fd, text, sizeof text)) > 0;)
+        bw_str_add_bytes(out, text, (size_t)n);
+    if (!out->data)
+        bw_str_add(out, "");
+    close(fd);
+}
+
+/* Wait for its end; the exit code, or 1000 + a signal's number. */
+static int finish(child *c, bw_str *out, bw_str *err)
+{
+    bw_str drop = {0};
+    read_all(c->out, out ? out : &drop);
+    read_all(c->err, err ? err : &drop);
+    bw_str_deinit(&drop);
+    int status = 0;
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+/* Runs to its end at once; stdout and stderr joined must hold a text. */
+static void expect_exit(const char *name, const char *const *argv, const char *const *env, int code,
+                        const char *on_stdout, const char *on_stderr)
+{
+    child c = spawn(name, argv, env);
+    bw_str out = {0}, err = {0};
+    int got = finish(&c, &out, &err);
+    if (got != code || !strstr(out.data, on_stdout) || !strstr(err.data, on_stderr))
+        fail_msg("%s %s: exit %d, stdout '%s', stderr '%s'", name, argv[0] ? argv[0] : "", got, out.data, err.data);
+    bw_str_deinit(&out);
+    bw_str_deinit(&err);
+}
+
+/* Read standard error up to the line that names the port. */
+static void wait_for_port(child *c)
+{
+    bw_str text = {0};
+    const char *at = NULL;
+    while (!at || !strchr(at, '\n')) {
+        char byte;
+        if (read(c->err, &byte, 1) != 1)
+            fail_msg("the worker ended early: %s", text.data);
+        bw_str_add_char(&text, byte);
+        at = strstr(text.data, "listening on http://");
+    }
+    c->port = (uint16_t)atoi(strrchr(at, ':') + 1);
+    bw_str_deinit(&text);
+    assert_true(c->port > 0);
+}
+
+static void expect_get(uint16_t port, const char *path, const char *text)
+{
+    answer a;
+    client_ask(port, "GET", path, "", NULL, &a);
+    if (a.status != 200 || !strstr(a.body.data, text))
+        fail_msg("GET %s: %d %s", path, a.status, a.body.data);
+    answer_deinit(&a);
+}
+
+static void run_one_job(uint16_t port)
+{
+    answer a, s;
+    client_ask(port, "POST", "/v1/inference", "", "{\"prompt\":\"hello\",\"max_tokens\":2}", &a);
+    char *url = json_text(a.body.data, "sse_url");
+    assert_non_null(url);
+    client_ask(port, "GET", url, "", NULL, &s);
+    assert_non_null(strstr(s.body.data, "data: [DONE]"));
+    bw_free(url);
+    answer_deinit(&a);
+    answer_deinit(&s);
+}
+
+static void end_with(child *c, int signal_number, int code)
+{
+    int64_t start_ns = bw_clock_now_ns();
+    kill(c->pid, signal_number);
+    assert_int_equal(finish(c, NULL, NULL), code);
+    assert_true(bw_clock_now_ns() - start_ns < 2000000000);
+}
+
+/* ---- (a) ---- */
+
+static void test_hive_argv(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--worker-id", "worker-cpu-8080",    "--model", model, "--device", "0", "--port", "0",
+                                "--queen-url", "http://127.0.0.1:1", NULL};
+    child c = spawn("worker-cpu-8080", argv, NULL);
+    wait_for_port(&c);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)c.pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    bw_str expected = {0}, got = {0};
+    for (int ch; (ch = fgetc(file)) != EOF;)
+        bw_str_add_char(&got, (char)ch);
+    fclose(file);
+    bw_str_add_format(&expected, "%s/worker-cpu-8080", folder);
+    bw_str_add_char(&expected, 0);
+    for (int i = 0; argv[i]; i++)
+        bw_str_add_bytes(&expected, argv[i], strlen(argv[i]) + 1);
+    assert_int_equal(got.len, expected.len);
+    assert_memory_equal(got.data, expected.data, expected.len);
+    bw_str_deinit(&expected);
+    bw_str_deinit(&got);
+    expect_get(c.port, "/", "healthy");
+    run_one_job(c.port);
+    end_with(&c, SIGTERM, 0);
+}
+
+static void test_founding_argv(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--worker-id",   "w",         "--model",  model,
+                                "--model-ref",   "hf:m.gguf", "--port=0", "--hive-url=http://127.0.0.1:1",
+                                "--rocm-device", "0",         NULL};
+    child c = spawn("llm-worker-rbee", argv, NULL);
+    wait_for_port(&c);
+    run_one_job(c.port);
+    expect_get(c.port, "/info", "\"model_id\":\"hf:m.gguf\",\"device\":\"cpu:0\"");
+    expect_get(c.port, "/info", "\"implementation\":\"llm-worker-rbee\"");
+    end_with(&c, SIGINT, 0);
+}
+
+/* ---- (d) and the other texts ---- */
+
+static void test_texts(void **state)
+{
+    (void)state;
+    const char *const info[] = {"--nonsense", "--build-info", NULL};
+    expect_exit("llm-worker-rbee-rocm", info, NULL, 0, BW_EXPECTED_BUILD "\n", "");
+    expect_exit("worker-cuda-8080", info, NULL, 0, BW_EXPECTED_BUILD "\n", "");
+    const char *const help[] = {"--help", NULL}, *const version[] = {"--version", NULL};
+    expect_exit("llm-worker-rbee", help, NULL, 0, "Usage: llm-worker-rbee --worker-id", "");
+    expect_exit("llm-worker-rbee", version, NULL, 0, "llm-worker-rbee 0.1.0\n", "");
+}
+
+static void test_usage_errors(void **state)
+{
+    (void)state;
+    static const char *const lines[][10] = {
+        {NULL},
+        {"--worker-id", "w", "--model", "m", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "65536", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "-1", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--what", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--what=1", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "positional", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--device", "x", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--local-mode=1", NULL},
+        {"--worker-id", "w", "--worker-id", "v", NULL},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        expect_exit("llm-worker-rbee-cpu", lines[i], NULL, 2, "", "Usage: llm-worker-rbee-cpu");
+}
+
+static void test_backends(void **state)
+{
+    (void)state;
+    const char *const plain[] = {"--worker-id", "w", "--model", model, "--port", "0", NULL};
+    const char *const metal[] = {"--worker-id", "w", "--model", model, "--port", "0", "--metal-device", "0", NULL};
+    const char *const cuda[] = {"--worker-id", "w", "--model", model, "--port", "0", "--cuda-device", "0", NULL};
+    const char *const rocm[] = {"--worker-id", "w", "--model", model, "--port", "0", "--backend", "rocm", NULL};
+    const char *const odd[] = {"--worker-id", "w", "--model", model, "--port", "0", "--backend", "tpu", NULL};
+    expect_exit("llm-worker-rbee-rocm", plain, NULL, 1, "", "no ROCm backend");
+    expect_exit("llm-worker-rbee-cuda", plain, NULL, 1, "", "no CUDA backend");
+    expect_exit("llm-worker-rbee-cpu", metal, NULL, 1, "", "no Metal backend");
+    expect_exit("worker-8080", cuda, NULL, 1, "", "no CUDA backend");
+    expect_exit("worker-8080", rocm, NULL, 1, "", "no ROCm backend");
+    expect_exit("llm-worker-rbee", odd, NULL, 1, "", "unknown backend 'tpu'");
+    child c = spawn("worker-cuda-8080", plain, NULL); /* a hive's name: the first GPU, and without one the CPU */
+    wait_for_port(&c);
+    expect_get(c.port, "/v1/ready", "\"notice\":\"no GPU backend in this build: computing on the CPU\"");
+    end_with(&c, SIGTERM, 0);
+    c = spawn("llm-worker-rbee-cpu", cuda, NULL); /* logged and not used */
+    wait_for_port(&c);
+    run_one_job(c.port);
+    end_with(&c, SIGTERM, 0);
+    const char *const cpu[] = {"--worker-id", "w", "--model", model, "--port", "0", "--backend", "cpu", NULL};
+    c = spawn("llm-worker-rbee-rocm", cpu, NULL);
+    wait_for_port(&c);
+    end_with(&c, SIGTERM, 0);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    const char *const missing[] = {"--worker-id", "w", "--model", "org/none:x.gguf", "--port", "0", NULL};
+    const char *const broken[] = {"--worker-id", "w", "--model", bad_model, "--port", "0", NULL};
+    const char *const local[] = {"--worker-id", "w", "--model", model, "--port", "0", "--local-mode", NULL};
+    const char *const token[] = {"LLORCH_API_TOKEN", "secret", NULL};
+    const char *const empty[] = {"LLORCH_API_TOKEN", "", NULL};
+    expect_exit("llm-worker-rbee", missing, NULL, 1, "", "Error: model 'org/none:x.gguf' is no file");
+    expect_exit("llm-worker-rbee", broken, NULL, 1, "", "Error: cannot load the model: ");
+    expect_exit("llm-worker-rbee", local, token, 1, "", "--local-mode and LLORCH_API_TOKEN");
+    child c = spawn("llm-worker-rbee", local, empty);
+    wait_for_port(&c);
+    char port[16];
+    snprintf(port, sizeof port, "%u", c.port);
+    const char *const taken[] = {"--worker-id", "w", "--model", model, "--port", port, NULL};
+    expect_exit("llm-worker-rbee", taken, NULL, 1, "", "cannot bind 0.0.0.0 port");
+    expect_get(c.port, "/v1/ready", "ready"); /* no token needed */
+    end_with(&c, SIGTERM, 0);
+}
+
+static void test_token_from_environment(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--worker-id", "w", "--model", model, "--port", "0", NULL};
+    const char *const token[] = {"LLORCH_API_TOKEN", "secret", "LLORCH_LOG_FORMAT", "json", NULL};
+    child c = spawn("llm-worker-rbee", argv, token);
+    wait_for_port(&c);
+    answer a;
+    client_ask(c.port, "GET", "/v1/models", "", NULL, &a);
+    assert_int_equal(a.status, 401);
+    answer_deinit(&a);
+    client_ask(c.port, "GET", "/v1/models", "Authorization: Bearer secret\r\n", NULL, &a);
+    assert_int_equal(a.status, 200);
+    answer_deinit(&a);
+    kill(c.pid, SIGTERM);
+    bw_str out = {0}, err = {0};
+    assert_int_equal(finish(&c, &out, &err), 0);
+    /* sha256("secret") = 2bb80d...; the token itself must not be there */
+    assert_non_null(strstr(err.data, "\"path\":\"/v1/models\",\"status\":200"));
+    assert_non_null(strstr(err.data, "\"identity\":\"token:2bb80d\""));
+    assert_null(strstr(err.data, "secret"));
+    assert_null(strstr(err.data, "NO TOKEN"));
+    bw_str_deinit(&out);
+    bw_str_deinit(&err);
+}
+
+/* ---- (i) ---- */
+
+static void test_signals(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--worker-id", "w", "--model", model, "--port", "0", NULL};
+    const char *const slow[] = {"MOCK_TOKEN_US", "20000", NULL}, *const loading[] = {"MOCK_LOAD_MS", "20000", NULL};
+    child c = spawn("llm-worker-rbee", argv, slow); /* while it generates, with a stream open */
+    wait_for_port(&c);
+    bw_clock_sleep_ms(100);
+    int fd = client_connect(c.port);
+    static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                                  "Content-Length: 48\r\n\r\n{\"prompt\":\"a b\",\"max_tokens\":3000,\"stream\":true}";
+    assert_true(client_send(fd, request, sizeof request - 1));
+    answer a;
+    client_read(fd, &a, "\" b\"");
+    assert_int_equal(a.status, 200);
+    end_with(&c, SIGTERM, 0);
+    answer_deinit(&a);
+    close(fd);
+    for (int i = 0; i < 2; i++) { /* while it loads, with a request held */
+        c = spawn("llm-worker-rbee", argv, loading);
+        wait_for_port(&c);
+        expect_get(c.port, "/", "healthy");
+        expect_get(c.port, "/v1/ready", "\"state\":\"loading\"");
+        fd = client_connect(c.port);
+        assert_true(client_send(fd, request, sizeof request - 1));
+        bw_clock_sleep_ms(100);
+        end_with(&c, i ? SIGTERM : SIGINT, 0);
+        client_read(fd, &a, NULL);
+        assert_int_equal(a.status, 503);
+        answer_deinit(&a);
+        close(fd);
+    }
+}
+
+/* ---- where models are looked for ---- */
+
+static void make_file(const char *path)
+{
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s", path);
+    for (char *slash = dir + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = 0;
+        mkdir(dir, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("ok", file);
+    fclose(file);
+}
+
+static void expect_path(const char *id, const char *tail)
+{
+    char *path = NULL;
+    bw_err err = {0};
+    bw_status status = bw_model_path_find(id, &path, &err);
+    if (!tail) {
+        assert_int_equal(status, BW_E_NOT_FOUND);
+        assert_non_null(strstr(err.text, id));
+        return;
+    }
+    if (status != BW_OK || !bw_str_ends(path, tail))
+        fail_msg("%s: %s %s", id, path ? path : "", err.text);
+    bw_free(path);
+}
+
+static void test_model_path(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        "rbee/models/org-repo/model.gguf",
+        "rbee/models/org-repo-file.gguf/model.gguf",
+        "rbee/models/org-tensors/model.safetensors",
+        "beeswax/models/mine-small/model.gguf",
+        "huggingface/hub/models--hub--many/snapshots/abc/many-F16.gguf",
+        "huggingface/hub/models--hub--many/snapshots/abc/many-Q4_0.gguf",
+        "huggingface/hub/models--hub--tensors/snapshots/old/model.safetensors",
+        "huggingface/hub/models--hub--tensors/snapshots/new/model.safetensors",
+    };
+    char path[256];
+    setenv("XDG_CACHE_HOME", folder, 1);
+    unsetenv("HF_HOME");
+    unsetenv("HF_HUB_CACHE");
+    expect_path("org/repo", NULL);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        make_file(path);
+    }
+    snprintf(path, sizeof path, "%s/huggingface/hub/models--hub--tensors/refs/main", folder);
+    make_file(path);
+    FILE *file = fopen(path, "w");
+    fputs("new\n", file);
+    fclose(file);
+    expect_path(model, "/model.gguf");
+    snprintf(path, sizeof path, "hf:%s", model);
+    expect_path(path, "/model.gguf");
+    expect_path(folder, folder);
+    expect_path("org/repo", "/rbee/models/org-repo/model.gguf");
+    expect_path("hf:org/repo:file.gguf", "/rbee/models/org-repo-file.gguf/model.gguf");
+    expect_path("org/tensors", "/rbee/models/org-tensors");
+    expect_path("mine/small", "/beeswax/models/mine-small/model.gguf");
+    expect_path("hub/many", "/abc/many-Q4_0.gguf");
+    expect_path("hub/many:many-F16.gguf", "/abc/many-F16.gguf");
+    expect_path("hub/tensors", "/snapshots/new");
+    expect_path("hub/many:none.gguf", NULL);
+    expect_path("hub/many:../../../../../worker-test", NULL);
+    expect_path("../../etc/passwd", NULL);
+    char *none = NULL;
+    assert_int_equal(bw_model_path_find("", &none, NULL), BW_E_ARG);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(model, sizeof model, "%s/model.gguf", folder);
+    snprintf(bad_model, sizeof bad_model, "%s/bad.gguf", folder);
+    make_file(model);
+    FILE *file = fopen(bad_model, "w");
+    fputs("bad", file);
+    fclose(file);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hive_argv),  cmocka_unit_test(test_founding_argv),
+        cmocka_unit_test(test_texts),      cmocka_unit_test(test_usage_errors),
+        cmocka_unit_test(test_backends),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_signals),    cmocka_unit_test(test_token_from_environment),
+        cmocka_unit_test(test_model_path),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
