@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "beeswax.h"
+
 #define BW_ALIGN 64 /* bytes: a cache line, and the widest vector */
 
 /* NULL when there is no memory; n_bytes 0 gives a valid pointer. Uninitialised. */
@@ -22,8 +24,7 @@ void *bw_alloc_aligned(size_t n_bytes);
 /* Copies; NULL when there is no memory. */
 char *bw_strdup(const char *text);
 char *bw_strndup(const char *text, size_t n_bytes);
-/* bw_free is declared in beeswax.h */
-void bw_free(void *memory);
+/* bw_free is declared in beeswax.h. */
 
 /* Make sure *items (element size `size`) has room for `need` elements; doubles. false when there is no memory. */
 bool bw_reserve(void **items, size_t *capacity, size_t need, size_t size);

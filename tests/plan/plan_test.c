@@ -1,0 +1,225 @@
+/* plan: values, memory reuse, barriers, symbolic dimensions, errors of the builder, probes, profiles. */
+#include "../bw_test.h"
+
+#include <math.h>
+
+#include "bw_mem.h"
+#include "bw_plan.h"
+
+enum { MAX_ROWS = 64, D = 96 };
+
+static bw_device *device;
+
+static int open_device(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    return bw_device_open("cpu:0", 3, &device, &err) == BW_OK ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    bw_device_close(device);
+    return 0;
+}
+
+static bw_plan *new_plan(const char *variant)
+{
+    bw_err err = {0};
+    bw_plan *plan;
+    assert_ok(bw_plan_new(device, (int64_t[BW_DIM_COUNT]){MAX_ROWS, 8, 4, 16}, variant, &plan, &err), err);
+    return plan;
+}
+
+static bw_value affine(bw_plan *plan, bw_value x, float mul, float add)
+{
+    bw_affine_params params = {mul, add};
+    bw_value y = bw_plan_temp(plan, BW_F32, 0, 2, (int64_t[]){BW_DIM_TOKENS, D});
+    bw_plan_call(plan, BW_OP_AFFINE, 1, &x, 1, &y, &params, sizeof params);
+    return y;
+}
+
+static bw_value add(bw_plan *plan, bw_value a, bw_value b)
+{
+    bw_value in[2] = {a, b}, y = bw_plan_temp(plan, BW_F32, 0, 2, (int64_t[]){BW_DIM_TOKENS, D});
+    bw_plan_call(plan, BW_OP_ADD, 2, in, 1, &y, NULL, 0);
+    return y;
+}
+
+/* A long chain with branches, run with many row counts: memory is reused, every result right each time. */
+static void chain(void **state)
+{
+    (void)state;
+    for (int forced = 0; forced < 2; forced++) {
+        bw_err err = {0};
+        bw_plan *plan = new_plan(forced ? "ref" : NULL);
+        static float x[MAX_ROWS * D];
+        bw_value in = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), v = in, w = in;
+        for (int i = 0; i < 40; i++) {
+            v = affine(plan, v, 0.5f, 1);      /* two independent calls ... */
+            w = affine(plan, w, 0.25f, (float)i); /* ... and a join now and then */
+            if (i % 8 == 7)
+                v = add(plan, v, w);
+        }
+        bw_plan_keep(plan, v);
+        assert_ok(bw_plan_finish(plan, &err), err);
+        assert_true(bw_plan_memory_bytes(plan) < (int64_t)10 * MAX_ROWS * D * 4);
+        bw_plan_bind(plan, in, x);
+        for (int rows = 0; rows <= MAX_ROWS; rows += rows < 4 ? 1 : 15) {
+            for (int i = 0; i < rows * D; i++)
+                x[i] = sinf((float)(i + rows));
+            assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){rows, 0, 0, 0}, &err), err);
+            const float *got = bw_plan_data(plan, v);
+            for (int k = 0; k < rows * D; k++) {
+                float a = x[k], b = x[k];
+                for (int i = 0; i < 40; i++) {
+                    a = a * 0.5f + 1;
+                    b = b * 0.25f + (float)i;
+                    if (i % 8 == 7)
+                        a = a + b;
+                }
+                assert_true(fabsf(got[k] - a) <= 1e-4f * fabsf(a));
+            }
+        }
+        bw_plan_free(plan);
+    }
+}
+
+static void views(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_plan *plan = new_plan(NULL);
+    static float x[MAX_ROWS * D * 2];
+    bw_value in = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, 2 * D});
+    bw_value halves[2], y = bw_plan_temp(plan, BW_F32, 0, 2, (int64_t[]){BW_DIM_TOKENS, D});
+    for (int i = 0; i < 2; i++)
+        halves[i] = bw_plan_view(plan, in, 2, (int64_t[]){BW_DIM_TOKENS, D}, (int64_t[]){2 * D, 1}, i * D);
+    bw_glu_params params = {BW_ACTIVATION_SILU};
+    bw_plan_call(plan, BW_OP_GLU, 2, halves, 1, &y, &params, sizeof params);
+    bw_plan_keep(plan, y);
+    assert_ok(bw_plan_finish(plan, &err), err);
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = (float)(i % 17) - 8;
+    bw_plan_bind(plan, in, x);
+    assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){5, 0, 0, 0}, &err), err);
+    const float *got = bw_plan_data(plan, y);
+    for (int r = 0; r < 5; r++)
+        for (int j = 0; j < D; j++) {
+            double g = x[r * 2 * D + j], u = x[r * 2 * D + D + j], want = g / (1 + exp(-g)) * u;
+            assert_true(fabs(got[r * D + j] - want) <= 1e-5 * (fabs(want) + 1));
+        }
+    bw_plan_free(plan);
+}
+
+static void builder_errors(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_plan *plan = new_plan(NULL);
+    bw_value in = bw_plan_input(plan, BW_F32, 9, (int64_t[9]){1, 1, 1, 1, 1, 1, 1, 1, 1});
+    assert_int_equal(in, BW_NO_VALUE);
+    affine(plan, in, 1, 1); /* harmless afterwards */
+    bw_plan_keep(plan, in);
+    assert_int_equal(bw_plan_finish(plan, &err), BW_E_INTERNAL);
+    assert_int_equal(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){1, 0, 0, 0}, &err), BW_E_INTERNAL);
+    bw_plan_free(plan);
+    plan = new_plan(NULL);
+    bw_value a = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D});
+    bw_value b = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D + 1});
+    add(plan, a, b);
+    assert_int_equal(bw_plan_finish(plan, &err), BW_E_ARG);
+    assert_non_null(strstr(err.text, "add"));
+    bw_plan_free(plan);
+    plan = new_plan("no such variant");
+    affine(plan, bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), 1, 1);
+    assert_int_equal(bw_plan_finish(plan, &err), BW_E_ARG);
+    bw_plan_free(plan);
+    plan = new_plan(NULL);
+    bw_value y = affine(plan, bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), 1, 1);
+    bw_plan_keep(plan, y);
+    assert_ok(bw_plan_finish(plan, &err), err);
+    assert_int_equal(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){MAX_ROWS + 1, 0, 0, 0}, &err), BW_E_RANGE);
+    assert_int_equal(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){-1, 0, 0, 0}, &err), BW_E_RANGE);
+    bw_plan_free(plan);
+}
+
+static void count_names(void *user, const char *name, const bw_tensor *t)
+{
+    int *n = user;
+    assert_true(strncmp(name, "value.", 6) == 0);
+    assert_int_equal(t->dims[0], 7);
+    assert_true(fabsf(((const float *)t->data)[0] - (float)(*n + 1)) < 1e-6f);
+    ++*n;
+}
+
+static void probes_and_profile(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_plan *plan = new_plan(NULL);
+    static float x[MAX_ROWS * D];
+    bw_value in = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), v = in;
+    for (int i = 0; i < 5; i++) {
+        v = affine(plan, v, 1, 1);
+        bw_plan_name(plan, v, "value.%d", i);
+    }
+    assert_ok(bw_plan_finish(plan, &err), err);
+    bw_plan_bind(plan, in, x);
+    int n = 0;
+    bw_plan_set_probe(plan, count_names, &n);
+    assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){7, 0, 0, 0}, &err), err);
+    assert_int_equal(n, 5);
+    bw_plan_set_probe(plan, NULL, NULL);
+    bw_plan_set_profile(plan, true);
+    assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){7, 0, 0, 0}, &err), err);
+    bw_str report = {0};
+    bw_plan_report(plan, true, &report);
+    assert_non_null(strstr(report.data, "affine"));
+    bw_str_clear(&report);
+    bw_plan_report(plan, true, &report);
+    assert_int_equal(report.len, 0);
+    bw_str_deinit(&report);
+    bw_plan_free(plan);
+}
+
+static void failing_allocations(void **state)
+{
+    (void)state;
+    for (int n = 1;; n++) {
+        int64_t live = bw_mem_live();
+        bw_err err = {0};
+        bw_plan *plan = NULL;
+        bw_mem_fail_at(n);
+        bw_status status = bw_plan_new(device, (int64_t[BW_DIM_COUNT]){MAX_ROWS, 8, 4, 16}, NULL, &plan, &err);
+        if (status == BW_OK) {
+            bw_value v = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D});
+            for (int i = 0; i < 30; i++) {
+                v = affine(plan, v, 1, 1);
+                bw_plan_name(plan, v, "value.%d", i);
+            }
+            status = bw_plan_finish(plan, &err);
+        }
+        bw_mem_fail_at(0);
+        bw_plan_free(plan);
+        assert_int_equal(bw_mem_live(), live);
+        if (status == BW_OK) {
+            assert_true(n > 5);
+            break;
+        }
+        assert_int_equal(status, BW_E_MEMORY);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chain),
+        cmocka_unit_test(views),
+        cmocka_unit_test(builder_errors),
+        cmocka_unit_test(probes_and_profile),
+        cmocka_unit_test(failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
