@@ -74,14 +74,29 @@ static bw_status cpu_synchronise(bw_device *device, bw_err *err)
     return BW_OK;
 }
 
+/* What programs may still take without swapping: the kernel's own estimate, which counts file pages that can go. */
+static int64_t available_bytes(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    char line[128];
+    long long kib = -1;
+    while (f && kib < 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
+            kib = -1;
+    if (f)
+        fclose(f);
+    return kib < 0 ? -1 : (int64_t)kib * 1024;
+}
+
 static bw_status cpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t *total_bytes, bw_err *err)
 {
     (void)device;
-    long page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
-    if (page < 0 || total < 0 || available < 0)
+    long page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES);
+    int64_t available = available_bytes();
+    if (page < 0 || total < 0)
         return bw_fail_errno(err, errno, "the size of memory is unknown");
     *total_bytes = (int64_t)page * total;
-    *free_bytes = (int64_t)page * available;
+    *free_bytes = available >= 0 && available <= *total_bytes ? available : *total_bytes / 2;
     return BW_OK;
 }
 
