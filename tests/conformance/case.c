@@ -66,7 +66,7 @@ static void set_guards(storage *s)
 static bool guards_are_whole(const storage *s)
 {
     for (size_t i = 0; i < GUARD; i++)
-        if (s->data[i - GUARD] != GUARD_BYTE || s->data[s->n_bytes + i] != GUARD_BYTE)
+        if ((s->data - GUARD)[i] != GUARD_BYTE || s->data[s->n_bytes + i] != GUARD_BYTE)
             return false;
     return true;
 }
