@@ -51,7 +51,7 @@ static json_t *ask_json(const char *method, const char *path, const char *body, 
     assert_string_equal(type, "application/json");
     bw_free(type);
     char why[200];
-    json_t *value = bw_json_parse(a.body.data, a.body.len, why, sizeof why);
+    json_t *value = bw_body_parse_json(a.body.data, a.body.len, why, sizeof why);
     if (!value)
         fail_msg("%s: %s", why, a.body.data);
     answer_deinit(&a);
@@ -94,7 +94,7 @@ static json_t *ask_chunks(const char *path, const char *body)
         assert_memory_equal(line, "data: ", 6);
         done = strcmp(line + 6, "[DONE]") == 0;
         char why[200];
-        json_t *value = done ? NULL : bw_json_parse(line + 6, strlen(line + 6), why, sizeof why);
+        json_t *value = done ? NULL : bw_body_parse_json(line + 6, strlen(line + 6), why, sizeof why);
         if (!done && !value)
             fail_msg("%s: %s", why, line);
         if (value)
