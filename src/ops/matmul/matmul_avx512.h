@@ -11,14 +11,8 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "matmul_inline.h"
 #include "matmul_layout.h"
-
-#define BW_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define BW_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define BW_UNROLL _Pragma("GCC unroll 8")
-#endif
 
 BW_INLINE __m512i load512(const uint8_t *p)
 {
