@@ -23,4 +23,9 @@
 #define BW_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* Bytes: how far products with one or two activation rows, which are bound by memory, ask for weights in advance.
+ * Measured on Zen 3: a tenth faster or more for 4-bit weights than the hardware's own prefetching, which stops at the
+ * ends of pages. */
+enum { BW_AHEAD = 2048 };
+
 #endif
