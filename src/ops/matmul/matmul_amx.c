@@ -5,12 +5,6 @@
 
 #include "matmul_levels.h"
 
-#if defined(__clang__)
-#define BW_UNROLL16 _Pragma("clang loop unroll(full)")
-#else
-#define BW_UNROLL16 _Pragma("GCC unroll 16")
-#endif
-
 /* Tiles: 0, 1 sums [16 activation rows][16 weight rows]; 2 activations [16][32 bytes]; 3 weights [8][64 bytes]; 4
  * activations [16][16 bytes]; 5 weights [4][64 bytes]. */
 typedef struct tile_config {

@@ -13,14 +13,9 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "matmul_inline.h"
 #include "matmul_layout.h"
 
-#define BW_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define BW_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define BW_UNROLL _Pragma("GCC unroll 8")
-#endif
 /* Keeps a value in a register here, in program order: without it the compilers hoist loads and spill sums. */
 #define BW_PIN(v) __asm__ volatile("" : "+x"(v))
 

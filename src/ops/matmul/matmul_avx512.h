@@ -11,14 +11,8 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "matmul_inline.h"
 #include "matmul_layout.h"
-
-#define BW_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define BW_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define BW_UNROLL _Pragma("GCC unroll 8")
-#endif
 
 BW_INLINE __m512i load512(const uint8_t *p)
 {
@@ -162,15 +156,35 @@ BW_INLINE __m512i q5_1_quants(const uint8_t *block, int base, int u, int i)
 }
 OFFSET_ADD(q5_1)
 
-/* Q8_0: value = d * q; here q is 128 higher */
+/* Signed quants are taken 128 higher. 128 times the sum of x is subtracted again in integers: in floats the large
+ * numbers that cancel would leave their rounding errors. */
+BW_INLINE __m512i less_128(__m512i dot, const bw_act_q8 *x, int64_t b)
+{
+    int32_t sums;
+    memcpy(&sums, x->sum16 + 2 * b, 4);
+    return _mm512_sub_epi32(dot, _mm512_madd_epi16(_mm512_set1_epi32(sums), _mm512_set1_epi16(128)));
+}
+#define SIGNED_BEGIN(name)                                                                                             \
+    BW_INLINE void name##_begin(const uint8_t *block, name##_state *st)                                                \
+    {                                                                                                                  \
+        st->d[0] = st->o[0] = load_f16(block);                                                                         \
+    }
+#define SIGNED_ADD(name)                                                                                               \
+    BW_INLINE __m512 name##_add(__m512 acc, const __m512i dot[2], const bw_act_q8 *x, int64_t b,                       \
+                                const name##_state *st, int base, int u)                                               \
+    {                                                                                                                  \
+        return add_scaled(acc, less_128(dot[0], x, b), st->d[base + u], x->d[b]);                                      \
+    }
+
+/* Q8_0: value = d * q */
 typedef scale_state q8_0_state;
-ZERO_BEGIN(q8_0, 128.0f)
+SIGNED_BEGIN(q8_0)
 BW_INLINE __m512i q8_0_quants(const uint8_t *block, int base, int u, int i)
 {
     (void)base, (void)u;
     return _mm512_xor_si512(load512(block + 32 + 64 * i), _mm512_set1_epi8(-128));
 }
-OFFSET_ADD(q8_0)
+SIGNED_ADD(q8_0)
 
 /* The value of each nibble of IQ4_NL and IQ4_XS, 128 higher. */
 BW_INLINE __m512i iq4_values(__m512i q)
@@ -181,13 +195,13 @@ BW_INLINE __m512i iq4_values(__m512i q)
 
 /* IQ4_NL: value = d * table[q] */
 typedef scale_state iq4_nl_state;
-ZERO_BEGIN(iq4_nl, 128.0f)
+SIGNED_BEGIN(iq4_nl)
 BW_INLINE __m512i iq4_nl_quants(const uint8_t *block, int base, int u, int i)
 {
     (void)base, (void)u;
     return iq4_values(nibbles(block + 32, i));
 }
-OFFSET_ADD(iq4_nl)
+SIGNED_ADD(iq4_nl)
 
 /* MXFP4: an exponent; value = 2^(e - 128) * table[q], the table being twice the E2M1 values; here all are 12 higher. */
 typedef scale_state mxfp4_state;
@@ -264,14 +278,14 @@ BW_INLINE void iq4_xs_begin(const uint8_t *block, scales_state *st)
         __m512i h = left32(right32(high, 2 * i), 4);
         __m512i scale = _mm512_or_si512(l, _mm512_and_si512(h, _mm512_set1_epi32(48)));
         st->d[i] = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_sub_epi32(scale, _mm512_set1_epi32(32))));
-        st->o[i] = _mm512_mul_ps(st->d[i], _mm512_set1_ps(-128));
+        st->o[i] = st->d[i];
     }
 }
 BW_INLINE __m512i iq4_xs_quants(const uint8_t *block, int base, int u, int i)
 {
     return iq4_values(nibbles(block + 128 + 256 * (base + u), i));
 }
-OFFSET_ADD(iq4_xs)
+SIGNED_ADD(iq4_xs)
 
 /* ---- blocks of 256 with a scale for each 16 --------------------------------------------------------------------- */
 
