@@ -82,7 +82,6 @@ static bw_tensor *add_operand(bw_case *c, operand *o, const bw_tensor *like, siz
     memset(o->live.data, 0, n_bytes);
     set_guards(&o->live);
     o->tensor.data = o->live.data;
-    c->sink->dtypes |= (uint64_t)1 << like->dtype;
     return &o->tensor;
 }
 
@@ -381,6 +380,11 @@ static void run_variant(bw_case *c, const char *variant, int team)
 void bw_case_run(bw_case *c)
 {
     bw_case_sink *sink = c->sink;
+    for (int i = 0; i < c->n_in; i++)
+        if (!c->in[i].absent)
+            sink->dtypes |= (uint64_t)1 << c->in[i].tensor.dtype;
+    for (int i = 0; i < c->n_out; i++)
+        sink->dtypes |= (uint64_t)1 << c->out[i].tensor.dtype;
     if (sink->is_list) {
         free_case(c);
         return;
