@@ -3,11 +3,7 @@
 #include <math.h>
 
 #include "matmul_avx2.h"
-
-bool bw_op_quantise_act_avx2_supports(const bw_op_call *call, const bw_cpu_features *cpu);
-void bw_op_quantise_act_avx2(const bw_op_call *call, bw_member *member);
-bool bw_op_matmul_avx2_supports(const bw_op_call *call, const bw_cpu_features *cpu);
-void bw_op_matmul_avx2(const bw_op_call *call, bw_member *member);
+#include "matmul_levels.h"
 
 /* ---- QUANTISE_ACT ----------------------------------------------------------------------------------------------- */
 
@@ -81,139 +77,81 @@ void bw_op_quantise_act_avx2(const bw_op_call *call, bw_member *member)
 
 /* ---- MATMUL with 8-bit activations ------------------------------------------------------------------------------ */
 
-#define NAME q4_0
-#define SUBS 1
-#define RUN RUN_U4
-#define STEP(j) (j / 2 + j % 2 * 4)
-#define BLOCK_BYTES (16 * 18)
-#include "matmul_avx2.inc"
+#define TEMPLATE "matmul_avx2.inc"
+#include "matmul_types.inc"
 
-#define NAME q4_1
-#define SUBS 1
-#define RUN RUN_U4
-#define STEP(j) (j / 2 + j % 2 * 4)
-#define BLOCK_BYTES (16 * 20)
-#include "matmul_avx2.inc"
-
-#define NAME q8_0
-#define SUBS 1
-#define RUN RUN_S8
-#define STEP(j) j
-#define BLOCK_BYTES (16 * 34)
-#include "matmul_avx2.inc"
-
-/* out f32 [m, 16]: one group of 16 rows times m activation rows, 1 <= m <= 4. */
-typedef void group_fn(const uint8_t *w, int64_t n_blocks, const bw_act_q8 *x, int m, float *out);
-
-static group_fn *const group_fns[BW_DTYPE_COUNT] = {
-    [BW_Q4_0] = q4_0_group,
-    [BW_Q4_1] = q4_1_group,
-    [BW_Q8_0] = q8_0_group,
-};
-
-/* Write up to 16 columns of m rows. */
-static void store_tile(const bw_tensor *y, const bw_tensor *bias, int64_t t, int m, int64_t row, const float *tile)
-{
-    int64_t n = y->dims[1] - row < BW_GROUP ? y->dims[1] - row : BW_GROUP;
-    const float *b = bias ? (const float *)bias->data + row : NULL;
-    for (int i = 0; i < m; i++) {
-        float *out = (float *)y->data + (t + i) * y->strides[0] + row;
-        for (int64_t j = 0; j < n; j++)
-            out[j] = tile[16 * i + j] + (b ? b[j] : 0.0f);
-    }
-}
-
-static void matmul_q8(const bw_op_call *call, bw_member *member)
-{
-    const bw_tensor *x = call->in[0], *w = call->in[1], *bias = call->n_in > 2 ? call->in[2] : NULL;
-    const bw_tensor *y = call->out[0];
-    int64_t n_groups = (w->dims[0] + BW_GROUP - 1) / BW_GROUP, k = w->dims[1], n_tokens = x->dims[0], begin, end;
-    int64_t n_blocks = k / bw_dtype_block_elements(w->dtype);
-    size_t group_bytes = BW_GROUP * (size_t)bw_dtype_bytes(w->dtype, k);
-    group_fn *group = group_fns[w->dtype];
-    int64_t chunk = n_groups / ((int64_t)member->size * 8);
-    chunk = chunk < 1 ? 1 : chunk > 16 ? 16 : chunk;
-    while (bw_team_take(call->next, n_groups, chunk, &begin, &end))
-        for (int64_t g = begin; g < end; g++)
-            for (int64_t t = 0; t < n_tokens; t += 4) {
-                int m = n_tokens - t < 4 ? (int)(n_tokens - t) : 4;
-                bw_act_q8 rows[4];
-                float tile[4 * BW_GROUP];
-                for (int i = 0; i < m; i++)
-                    rows[i] = bw_act_q8_view((const char *)x->data + (t + i) * x->dims[1], k);
-                group((const uint8_t *)w->data + (size_t)g * group_bytes, n_blocks, rows, m, tile);
-                store_tile(y, bias, t, m, g * BW_GROUP, tile);
-            }
-}
+#define ROW(NAME, name) [BW_##NAME] = name##_group,
+static bw_group_fn *const group_fns[BW_DTYPE_COUNT] = {BW_PACKED_TYPES(ROW)};
+#undef ROW
 
 /* ---- MATMUL with f32 activations -------------------------------------------------------------------------------- */
 
-/* acc += 16 rows of w, f32 [k, 16], times m rows of x. */
-BW_INLINE void f32_tile(const float *w, int64_t k, const float *const *x, int m, __m256 acc[4][2])
+BW_INLINE __m256 load_f32_at(const void *w, int64_t i)
 {
-    for (int t = 0; t < m; t++)
-        acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-    for (int64_t i = 0; i < k; i++, w += BW_GROUP) {
-        __m256 w0 = _mm256_loadu_ps(w), w1 = _mm256_loadu_ps(w + 8);
-        for (int t = 0; t < m; t++) {
-            __m256 v = _mm256_broadcast_ss(x[t] + i);
-            acc[t][0] = _mm256_fmadd_ps(w0, v, acc[t][0]);
-            acc[t][1] = _mm256_fmadd_ps(w1, v, acc[t][1]);
-        }
-    }
+    return _mm256_loadu_ps((const float *)w + i);
+}
+BW_INLINE __m256 load_f16_at(const void *w, int64_t i)
+{
+    return load_f16((const uint8_t *)w + 2 * i);
+}
+BW_INLINE __m256 load_bf16_at(const void *w, int64_t i)
+{
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)((const uint8_t *)w + 2 * i));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
 }
 
-static void f32_group(const float *w, int64_t k, const float *const *x, int m, float *out)
-{
-    __m256 acc[4][2];
-    if (m == 1)
-        f32_tile(w, k, x, 1, acc);
-    else if (m == 2)
-        f32_tile(w, k, x, 2, acc);
-    else if (m == 3)
-        f32_tile(w, k, x, 3, acc);
-    else
-        f32_tile(w, k, x, 4, acc);
-    for (int t = 0; t < m; t++) {
-        _mm256_storeu_ps(out + 16 * t, acc[t][0]);
-        _mm256_storeu_ps(out + 16 * t + 8, acc[t][1]);
+/* 16 rows of w [k, 16] times m rows of x. */
+#define FLOAT_GROUP(name)                                                                                              \
+    BW_INLINE void name##_tile(const void *w, int64_t k, const float *const *x, int m, float *out)                     \
+    {                                                                                                                  \
+        __m256 acc[4][2];                                                                                              \
+        for (int t = 0; t < m; t++)                                                                                    \
+            acc[t][0] = acc[t][1] = _mm256_setzero_ps();                                                               \
+        for (int64_t i = 0; i < k; i++) {                                                                              \
+            __m256 w0 = load_##name##_at(w, BW_GROUP * i), w1 = load_##name##_at(w, BW_GROUP * i + 8);                 \
+            BW_UNROLL for (int t = 0; t < m; t++)                                                                      \
+            {                                                                                                          \
+                __m256 v = bcast_f32(x[t][i]);                                                                         \
+                acc[t][0] = _mm256_fmadd_ps(w0, v, acc[t][0]);                                                         \
+                acc[t][1] = _mm256_fmadd_ps(w1, v, acc[t][1]);                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int t = 0; t < m; t++) {                                                                                  \
+            _mm256_storeu_ps(out + 16 * t, acc[t][0]);                                                                 \
+            _mm256_storeu_ps(out + 16 * t + 8, acc[t][1]);                                                             \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name##_group(const void *w, int64_t k, const float *const *x, int m, float *out)                       \
+    {                                                                                                                  \
+        if (m == 1)                                                                                                    \
+            name##_tile(w, k, x, 1, out);                                                                              \
+        else if (m == 2)                                                                                               \
+            name##_tile(w, k, x, 2, out);                                                                              \
+        else if (m == 3)                                                                                               \
+            name##_tile(w, k, x, 3, out);                                                                              \
+        else                                                                                                           \
+            name##_tile(w, k, x, 4, out);                                                                              \
     }
-}
+FLOAT_GROUP(f32)
+FLOAT_GROUP(f16)
+FLOAT_GROUP(bf16)
 
-static void matmul_f32(const bw_op_call *call, bw_member *member)
-{
-    const bw_tensor *x = call->in[0], *w = call->in[1], *bias = call->n_in > 2 ? call->in[2] : NULL;
-    const bw_tensor *y = call->out[0];
-    int64_t n_groups = (w->dims[0] + BW_GROUP - 1) / BW_GROUP, k = w->dims[1], n_tokens = x->dims[0], begin, end;
-    int64_t chunk = n_groups / ((int64_t)member->size * 8);
-    chunk = chunk < 1 ? 1 : chunk > 16 ? 16 : chunk;
-    while (bw_team_take(call->next, n_groups, chunk, &begin, &end))
-        for (int64_t g = begin; g < end; g++)
-            for (int64_t t = 0; t < n_tokens; t += 4) {
-                int m = n_tokens - t < 4 ? (int)(n_tokens - t) : 4;
-                const float *rows[4];
-                float tile[4 * BW_GROUP];
-                for (int i = 0; i < m; i++)
-                    rows[i] = (const float *)x->data + (t + i) * x->strides[0];
-                f32_group((const float *)w->data + g * BW_GROUP * k, k, rows, m, tile);
-                store_tile(y, bias, t, m, g * BW_GROUP, tile);
-            }
-}
+static bw_float_group_fn *const float_fns[BW_DTYPE_COUNT] = {
+    [BW_F32] = f32_group, [BW_F16] = f16_group, [BW_BF16] = bf16_group};
 
 bool bw_op_matmul_avx2_supports(const bw_op_call *call, const bw_cpu_features *cpu)
 {
     const bw_tensor *x = call->in[0], *w = call->in[1];
     if (!cpu->avx2 || w->layout != BW_LAYOUT_ROWS16)
         return false;
-    if (w->dtype == BW_F32)
-        return x->layout == BW_ACT_F32;
-    return x->layout == BW_ACT_Q8 && group_fns[w->dtype];
+    return x->layout == BW_ACT_Q8 ? group_fns[w->dtype] != NULL : float_fns[w->dtype] != NULL;
 }
 
 void bw_op_matmul_avx2(const bw_op_call *call, bw_member *member)
 {
+    bw_dtype dtype = call->in[1]->dtype;
     if (call->in[0]->layout == BW_ACT_Q8)
-        matmul_q8(call, member);
+        bw_drive_q8(call, member, group_fns[dtype], 4);
     else
-        matmul_f32(call, member);
+        bw_drive_float(call, member, float_fns[dtype], 4);
 }

@@ -29,6 +29,22 @@ typedef struct bw_layout_field {
 /* The fields of a type's block in the order of the packed block; NULL when the type has no packed layout. */
 const bw_layout_field *bw_layout_fields(bw_dtype dtype);
 
+/* Types whose products take 8-bit activations. */
+#define BW_PACKED_TYPES(X)                                                                                             \
+    X(Q4_0, q4_0)                                                                                                      \
+    X(Q4_1, q4_1)                                                                                                      \
+    X(Q5_0, q5_0)                                                                                                      \
+    X(Q5_1, q5_1)                                                                                                      \
+    X(Q8_0, q8_0)                                                                                                      \
+    X(IQ4_NL, iq4_nl)                                                                                                  \
+    X(MXFP4, mxfp4)                                                                                                    \
+    X(Q4_K, q4_k)                                                                                                      \
+    X(Q5_K, q5_k)                                                                                                      \
+    X(IQ4_XS, iq4_xs)                                                                                                  \
+    X(Q2_K, q2_k)                                                                                                      \
+    X(Q3_K, q3_k)                                                                                                      \
+    X(Q6_K, q6_k)
+
 /* One activation row of K elements (K a multiple of 32) in 8-bit blocks of 32: x = d * q. Blocks with a NaN or an
  * infinity have d = NaN and q = 0, so that they are seen in the result. */
 typedef struct bw_act_q8 {
