@@ -15,9 +15,9 @@
 
 #include "bw_dtype.h"
 
-/* Kernels are written as functions of constants (types, numbers of rows) and become fast by inlining and unrolling. Where
- * speed is not wanted (sanitizers, coverage) they stay calls and loops: the instrumented unrolled code would take minutes
- * to compile. */
+/* Kernels are written as functions of constants (types, numbers of rows) and become fast by inlining and unrolling.
+ * Where speed is not wanted (sanitizers, coverage) they stay calls and loops: the instrumented unrolled code would take
+ * minutes to compile. */
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define BW_VEC_SMALL 1
 #elif defined(__has_feature)

@@ -71,7 +71,7 @@ static bool guards_are_whole(const storage *s)
     return true;
 }
 
-static bw_tensor *add_operand(bw_case *c, operand *o, const bw_tensor *like, size_t n_bytes, size_t shift)
+static bw_tensor *add_operand(operand *o, const bw_tensor *like, size_t n_bytes, size_t shift)
 {
     *o = (operand){.tensor = *like, .alias = -1};
     o->live.n_bytes = n_bytes;
@@ -82,7 +82,6 @@ static bw_tensor *add_operand(bw_case *c, operand *o, const bw_tensor *like, siz
     memset(o->live.data, 0, n_bytes);
     set_guards(&o->live);
     o->tensor.data = o->live.data;
-    c->sink->dtypes |= (uint64_t)1 << like->dtype;
     return &o->tensor;
 }
 
@@ -101,7 +100,7 @@ static bw_tensor *add_plain(bw_case *c, operand *o, bw_dtype dtype, int n_dims, 
     }
     int64_t block_bytes = bw_dtype_block_bytes(dtype);
     size_t shift = c->sink->n_cases % 2 == 0 ? 0 : bw_dtype_is_quantised(dtype) ? 2 : (size_t)block_bytes;
-    return add_operand(c, o, &t, (size_t)(elements / bw_dtype_block_elements(dtype) * block_bytes), shift);
+    return add_operand(o, &t, (size_t)(elements / bw_dtype_block_elements(dtype) * block_bytes), shift);
 }
 
 bw_tensor *bw_case_in(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims)
@@ -116,7 +115,7 @@ bw_tensor *bw_case_in_strided(bw_case *c, bw_dtype dtype, int n_dims, const int6
 
 bw_tensor *bw_case_in_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes)
 {
-    return add_operand(c, &c->in[c->n_in++], like, n_bytes, 0);
+    return add_operand(&c->in[c->n_in++], like, n_bytes, 0);
 }
 
 void bw_case_in_absent(bw_case *c)
@@ -136,7 +135,7 @@ bw_tensor *bw_case_out_strided(bw_case *c, bw_dtype dtype, int n_dims, const int
 
 bw_tensor *bw_case_out_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes)
 {
-    return add_operand(c, &c->out[c->n_out++], like, n_bytes, 0);
+    return add_operand(&c->out[c->n_out++], like, n_bytes, 0);
 }
 
 bw_tensor *bw_case_out_kept(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims)
@@ -381,6 +380,11 @@ static void run_variant(bw_case *c, const char *variant, int team)
 void bw_case_run(bw_case *c)
 {
     bw_case_sink *sink = c->sink;
+    for (int i = 0; i < c->n_in; i++)
+        if (!c->in[i].absent)
+            sink->dtypes |= (uint64_t)1 << c->in[i].tensor.dtype;
+    for (int i = 0; i < c->n_out; i++)
+        sink->dtypes |= (uint64_t)1 << c->out[i].tensor.dtype;
     if (sink->is_list) {
         free_case(c);
         return;
