@@ -315,9 +315,10 @@ fi
 
 # ---- a real model
 if [ -n "${BW_TEST_MODEL:-}" ]; then
-    run 0 run "$BW_TEST_MODEL" 'What is the capital of France?' -n 30 --temp 0; prints 'Paris'
+    run 0 run "$BW_TEST_MODEL" 'What is the capital of France?' -n 8 --temp 0; prints '[A-Za-z]'
+    says 'prompt [2-9][0-9] tokens' # the template is in it
     run 0 run "$BW_TEST_MODEL" --raw -p 'The capital of France is' -n 4 --temp 0; prints 'Paris'
-    chat 'My name is Alice.\nWhat is my name?\n' "$BW_TEST_MODEL" -n 40 --temp 0 -v
+    chat 'My name is Alice.\nWhat is my name?\n' "$BW_TEST_MODEL" -n 8 --temp 0 -v
     same $got 0 "$what"
     says 'prompt [0-9]* tokens, [1-9][0-9]* of them cached'
     what='beeswax run, interrupted'
