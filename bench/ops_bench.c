@@ -47,7 +47,8 @@ static bw_tensor *add_tensor(bench *b, bw_dtype dtype, int n_dims, const int64_t
     *t = bw_tensor_view(dtype, n_dims, dims, NULL);
     int64_t bytes = bw_tensor_bytes(dtype, n_dims, dims), n = bw_tensor_elements(t);
     bw_buffer *buffer = &b->buffers[b->n_tensors++];
-    if (b->device->vtable->alloc(b->device, (size_t)(bytes * copies), BW_MEMORY_DENSE, "a tensor", buffer, &err) != BW_OK)
+    if (b->device->vtable->alloc(b->device, (size_t)(bytes * copies), BW_MEMORY_DENSE, "a tensor", buffer, &err) !=
+        BW_OK)
         die(err.text);
     t->data = buffer->data;
     memset(t->data, 0, (size_t)(bytes * copies));

@@ -55,7 +55,8 @@ typedef struct bw_err {
     char text[500];
 } bw_err;
 
-/* The status' short name, such as "BW_E_FORMAT"; "BW_E_UNKNOWN" for a number that is not in the list. Static storage. */
+/* The status' short name, such as "BW_E_FORMAT"; "BW_E_UNKNOWN" for a number that is not in the list. Static storage.
+ */
 BW_API const char *bw_status_name(bw_status status);
 /* The library's version, such as "0.1.0". Static storage. */
 BW_API const char *bw_version(void);
@@ -77,17 +78,17 @@ typedef struct bw_progress {
 } bw_progress;
 
 typedef struct bw_engine_options {
-    size_t struct_size;  /* sizeof(bw_engine_options) */
-    const char *model;   /* a .gguf file, a .safetensors file, or a directory with config.json; required */
-    const char *device;  /* "cpu:0"; NULL = cpu:0 */
-    int32_t n_threads;   /* 0 = one per core this process may use */
-    int32_t n_ctx;       /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */
-    int32_t n_parallel;  /* most sequences in one step, 1..64; 0 = 4 */
-    int32_t n_queue;     /* most sessions that wait for a place, 0 = 64; submit fails with BW_E_FULL beyond it */
-    int32_t n_batch;     /* most tokens in one step (prompts are cut into chunks of this), 0 = 512 */
-    int32_t kv_dtype;    /* BW_KV_* */
-    int64_t kv_tokens;   /* tokens the KV cache holds over all sequences; 0 = n_ctx * n_parallel */
-    bool no_warmup;      /* skip the one-token step that touches every weight */
+    size_t struct_size; /* sizeof(bw_engine_options) */
+    const char *model;  /* a .gguf file, a .safetensors file, or a directory with config.json; required */
+    const char *device; /* "cpu:0"; NULL = cpu:0 */
+    int32_t n_threads;  /* 0 = one per core this process may use */
+    int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */
+    int32_t n_parallel; /* most sequences in one step, 1..64; 0 = 4 */
+    int32_t n_queue;    /* most sessions that wait for a place, 0 = 64; submit fails with BW_E_FULL beyond it */
+    int32_t n_batch;    /* most tokens in one step (prompts are cut into chunks of this), 0 = 512 */
+    int32_t kv_dtype;   /* BW_KV_* */
+    int64_t kv_tokens;  /* tokens the KV cache holds over all sequences; 0 = n_ctx * n_parallel */
+    bool no_warmup;     /* skip the one-token step that touches every weight */
     void (*progress)(void *user, const bw_progress *progress); /* may be NULL */
     void *progress_user;
 } bw_engine_options;
@@ -110,8 +111,8 @@ typedef struct bw_model_info {
     int64_t weight_bytes;     /* as stored on the device */
     int64_t kv_bytes;         /* the whole KV cache */
     int32_t n_vocab, n_layers, n_embd;
-    int32_t n_ctx;            /* per sequence, as configured */
-    int32_t n_ctx_train;      /* as trained */
+    int32_t n_ctx;       /* per sequence, as configured */
+    int32_t n_ctx_train; /* as trained */
     int32_t n_threads, n_parallel;
     bool has_chat_template;
 } bw_model_info;
@@ -120,13 +121,13 @@ BW_API void bw_engine_info(const bw_engine *engine, bw_model_info *info);
 /* Counters since the engine began; each call fills one consistent snapshot. */
 typedef struct bw_engine_stats {
     int64_t n_requests, n_completed, n_cancelled, n_failed, n_rejected;
-    int64_t n_prompt_tokens;    /* computed, not those found in the prefix cache */
-    int64_t n_cached_tokens;    /* found in the prefix cache */
+    int64_t n_prompt_tokens; /* computed, not those found in the prefix cache */
+    int64_t n_cached_tokens; /* found in the prefix cache */
     int64_t n_generated_tokens;
     int64_t n_steps;
     int32_t n_running, n_waiting;
     int32_t kv_pages_used, kv_pages_total;
-    double step_seconds;        /* time spent in steps */
+    double step_seconds; /* time spent in steps */
 } bw_engine_stats;
 BW_API void bw_engine_get_stats(const bw_engine *engine, bw_engine_stats *stats);
 
@@ -165,7 +166,7 @@ typedef struct bw_sampling {
     float presence_penalty;   /* 0 = off */
     int32_t repeat_last_n;    /* the penalties' window in tokens; 0 = the whole context */
     uint64_t seed;
-    bool has_seed;            /* false = pick one at random */
+    bool has_seed; /* false = pick one at random */
     const bw_logit_bias *logit_bias;
     size_t n_logit_bias;
 } bw_sampling;
@@ -176,15 +177,15 @@ typedef struct bw_request {
     size_t prompt_bytes;   /* SIZE_MAX = NUL-terminated */
     const int32_t *tokens; /* [n_tokens], used when prompt is NULL */
     size_t n_tokens;
-    bool add_special;      /* for text: add BOS as the model wants */
-    bool parse_special;    /* for text: read control tokens */
-    int32_t max_tokens;    /* most tokens to generate, >= 0; 0 evaluates the prompt only */
-    bool ignore_eos;       /* go on to max_tokens */
+    bool add_special;   /* for text: add BOS as the model wants */
+    bool parse_special; /* for text: read control tokens */
+    int32_t max_tokens; /* most tokens to generate, >= 0; 0 evaluates the prompt only */
+    bool ignore_eos;    /* go on to max_tokens */
     bw_sampling sampling;
     const char *const *stop; /* [n_stop] strings that end the text; not part of it */
     size_t n_stop;
-    int32_t n_logprobs;    /* -1 = none, else this many of the likeliest beside the chosen one, 0..20 */
-    bool echo_logprobs;    /* also report each prompt token (BW_EVENT_PROMPT), with logprobs where n_logprobs >= 0 */
+    int32_t n_logprobs; /* -1 = none, else this many of the likeliest beside the chosen one, 0..20 */
+    bool echo_logprobs; /* also report each prompt token (BW_EVENT_PROMPT), with logprobs where n_logprobs >= 0 */
     /* Called from the engine's thread whenever bw_session_next would return at once; must not block. May be NULL. */
     void (*notify)(void *user);
     void *notify_user;
@@ -226,8 +227,8 @@ typedef struct bw_event {
     /* for each of these tokens n_top entries, likeliest first: top[i * n_top + j]; NULL when not asked for */
     const bw_token_logprob *top;
     size_t n_top;
-    bw_finish finish;         /* END and ERROR */
-    const char *stop_matched; /* END with BW_FINISH_STOP: the string, else NULL */
+    bw_finish finish;                                             /* END and ERROR */
+    const char *stop_matched;                                     /* END with BW_FINISH_STOP: the string, else NULL */
     int32_t n_prompt_tokens, n_cached_tokens, n_generated_tokens; /* END and ERROR: totals */
     double prompt_ms, generate_ms;                                /* END and ERROR */
 } bw_event;

@@ -20,9 +20,9 @@ typedef struct bw_cpu_features {
     bool avx512;      /* F, BW, DQ, VL */
     bool avx512_vnni; /* with avx512 */
     bool avx512_bf16;
-    bool avx_vnni;    /* the 256-bit form */
-    bool amx_int8, amx_bf16; /* permission to use tiles was granted by the kernel */
-    char name[64];    /* "AMD EPYC ..." */
+    bool avx_vnni;                         /* the 256-bit form */
+    bool amx_int8, amx_bf16;               /* permission to use tiles was granted by the kernel */
+    char name[64];                         /* "AMD EPYC ..." */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0 when unknown */
 } bw_cpu_features;
 
@@ -32,7 +32,7 @@ const bw_cpu_features *bw_cpu_get_features(void);
 
 /* Memory on a device. */
 typedef struct bw_buffer {
-    void *data;      /* device address; a host address when the device is the CPU */
+    void *data; /* device address; a host address when the device is the CPU */
     size_t n_bytes;
     size_t reserved; /* as mapped */
 } bw_buffer;
@@ -59,9 +59,9 @@ struct bw_device {
     const bw_device_vtable *vtable;
     bw_device_kind kind;
     int index;
-    char name[16];         /* "cpu:0" */
-    char description[96];  /* "AMD EPYC 7763, AVX2, 2 threads" */
-    bw_team *team;         /* CPU only */
+    char name[16];        /* "cpu:0" */
+    char description[96]; /* "AMD EPYC 7763, AVX2, 2 threads" */
+    bw_team *team;        /* CPU only */
     const bw_cpu_features *cpu;
 };
 

@@ -9,8 +9,19 @@
 #include "bw_tensor.h"
 
 typedef enum bw_gguf_type {
-    BW_GGUF_U8, BW_GGUF_I8, BW_GGUF_U16, BW_GGUF_I16, BW_GGUF_U32, BW_GGUF_I32, BW_GGUF_F32,
-    BW_GGUF_BOOL, BW_GGUF_STRING, BW_GGUF_ARRAY, BW_GGUF_U64, BW_GGUF_I64, BW_GGUF_F64
+    BW_GGUF_U8,
+    BW_GGUF_I8,
+    BW_GGUF_U16,
+    BW_GGUF_I16,
+    BW_GGUF_U32,
+    BW_GGUF_I32,
+    BW_GGUF_F32,
+    BW_GGUF_BOOL,
+    BW_GGUF_STRING,
+    BW_GGUF_ARRAY,
+    BW_GGUF_U64,
+    BW_GGUF_I64,
+    BW_GGUF_F64
 } bw_gguf_type;
 
 typedef struct bw_gguf_string {
@@ -21,15 +32,15 @@ typedef struct bw_gguf_string {
 typedef struct bw_gguf_value {
     bw_gguf_type type;
     union {
-        uint64_t u;  /* U8 U16 U32 U64 BOOL */
-        int64_t i;   /* I8 I16 I32 I64 */
-        double f;    /* F32 F64 */
+        uint64_t u; /* U8 U16 U32 U64 BOOL */
+        int64_t i;  /* I8 I16 I32 I64 */
+        double f;   /* F32 F64 */
         bw_gguf_string s;
         struct {
-            bw_gguf_type type;           /* the elements' */
+            bw_gguf_type type; /* the elements' */
             uint64_t n;
-            const unsigned char *data;   /* raw little-endian elements, for numbers and bools; NULL otherwise */
-            const bw_gguf_string *strings; /* [n] for STRING */
+            const unsigned char *data;          /* raw little-endian elements, for numbers and bools; NULL otherwise */
+            const bw_gguf_string *strings;      /* [n] for STRING */
             const struct bw_gguf_value *arrays; /* [n] for ARRAY (nested, at most 4 deep) */
         } a;
     };
@@ -42,7 +53,7 @@ typedef struct bw_gguf_tensor {
     int64_t dims[BW_MAX_DIMS]; /* outermost first: the reverse of the file's order */
     const void *data;
     size_t n_bytes;
-    int part;                  /* which file of a split model */
+    int part; /* which file of a split model */
 } bw_gguf_tensor;
 
 typedef struct bw_gguf bw_gguf;
@@ -93,6 +104,7 @@ bw_status bw_gguf_writer_add_tensor(bw_gguf_writer *writer, const char *name, bw
 /* Called once per tensor, in order, to append exactly that tensor's bytes through bw_gguf_writer_put. */
 typedef bw_status bw_gguf_fill_fn(void *user, bw_gguf_writer *writer, size_t tensor_index, bw_err *err);
 bw_status bw_gguf_writer_put(bw_gguf_writer *writer, const void *bytes, size_t n_bytes, bw_err *err);
-bw_status bw_gguf_writer_write(bw_gguf_writer *writer, const char *path, bw_gguf_fill_fn *fill, void *user, bw_err *err);
+bw_status bw_gguf_writer_write(bw_gguf_writer *writer, const char *path, bw_gguf_fill_fn *fill, void *user,
+                               bw_err *err);
 
 #endif

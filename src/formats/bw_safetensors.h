@@ -24,7 +24,8 @@ typedef struct bw_safetensors bw_safetensors;
 /* path: a .safetensors file, a .safetensors.index.json, or a directory (its index.json if there is one, else every
  * *.safetensors in it, sorted by name). */
 bw_status bw_safetensors_open(const char *path, bw_safetensors **st, bw_err *err);
-bw_status bw_safetensors_open_memory(const void *data, size_t n_bytes, const char *path, bw_safetensors **st, bw_err *err);
+bw_status bw_safetensors_open_memory(const void *data, size_t n_bytes, const char *path, bw_safetensors **st,
+                                     bw_err *err);
 void bw_safetensors_close(bw_safetensors *st);
 size_t bw_safetensors_count(const bw_safetensors *st);
 const bw_safetensor *bw_safetensors_at(const bw_safetensors *st, size_t i);

@@ -14,13 +14,13 @@ typedef struct bw_lm bw_lm;
 enum { BW_LM_PAGE_TOKENS = 32 }; /* tokens of one KV page */
 
 typedef struct bw_lm_options {
-    bw_dtype kv_dtype;    /* BW_F16, BW_BF16, BW_Q8_0; BW_F32 for comparisons, slow */
-    int32_t n_pages;      /* KV pages; 0 = computed from n_ctx and n_seqs by the caller beforehand, so never 0 here */
-    int32_t max_tokens;   /* most tokens in one step */
-    int32_t max_seqs;     /* most sequences in one step */
-    int32_t max_outputs;  /* most rows of logits in one step */
+    bw_dtype kv_dtype;     /* BW_F16, BW_BF16, BW_Q8_0; BW_F32 for comparisons, slow */
+    int32_t n_pages;       /* KV pages; 0 = computed from n_ctx and n_seqs by the caller beforehand, so never 0 here */
+    int32_t max_tokens;    /* most tokens in one step */
+    int32_t max_seqs;      /* most sequences in one step */
+    int32_t max_outputs;   /* most rows of logits in one step */
     int32_t max_seq_pages; /* most pages of one sequence */
-    const char *variant;  /* NULL, or a kernel variant for every op, such as "ref" (debugging) */
+    const char *variant;   /* NULL, or a kernel variant for every op, such as "ref" (debugging) */
     void (*progress)(void *user, const bw_progress *progress);
     void *progress_user;
 } bw_lm_options;
@@ -45,25 +45,25 @@ void bw_lm_get_info(const bw_lm *lm, bw_lm_info *info);
 const bw_tokenizer *bw_lm_tokenizer(const bw_lm *lm);
 
 typedef struct bw_lm_seq {
-    int32_t first_token;   /* where its tokens begin in the batch */
-    int32_t n_tokens;      /* in this step, >= 1; consecutive positions */
-    int32_t n_cached;      /* tokens in its cache after this step: the last token has position n_cached - 1 */
-    const int32_t *pages;  /* [ceil(n_cached / BW_LM_PAGE_TOKENS)] page numbers */
+    int32_t first_token;  /* where its tokens begin in the batch */
+    int32_t n_tokens;     /* in this step, >= 1; consecutive positions */
+    int32_t n_cached;     /* tokens in its cache after this step: the last token has position n_cached - 1 */
+    const int32_t *pages; /* [ceil(n_cached / BW_LM_PAGE_TOKENS)] page numbers */
 } bw_lm_seq;
 
 /* One ragged batch. */
 typedef struct bw_lm_batch {
     int32_t n_tokens;
-    const int32_t *tokens;  /* [n_tokens], each in the vocabulary */
+    const int32_t *tokens; /* [n_tokens], each in the vocabulary */
     int32_t n_seqs;
     const bw_lm_seq *seqs;  /* [n_seqs], covering the tokens in order, without gaps */
     int32_t n_outputs;      /* rows of logits wanted, may be 0 */
     const int32_t *outputs; /* [n_outputs] indices into tokens, ascending */
 } bw_lm_batch;
 
-/* Compute the batch: append K and V to the pages, return logits f32 [n_outputs, n_vocab] in host memory that stays valid
- * until the next step. Pages of one sequence that are shared with others are only read: the engine sees to it that
- * positions written in this step lie in pages this sequence owns alone. */
+/* Compute the batch: append K and V to the pages, return logits f32 [n_outputs, n_vocab] in host memory that stays
+ * valid until the next step. Pages of one sequence that are shared with others are only read: the engine sees to it
+ * that positions written in this step lie in pages this sequence owns alone. */
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err);
 /* Copy the first n_tokens of a page over another. */
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
@@ -73,7 +73,8 @@ bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens,
 typedef void bw_lm_probe_fn(void *user, const char *name, const float *data, int64_t rows, int64_t columns);
 bw_status bw_lm_set_probe(bw_lm *lm, bw_lm_probe_fn *probe, void *user, bw_err *err);
 
-/* Time per op since the last call with reset, as text lines for people: op, calls, ms, share. Cheap: on while wanted. */
+/* Time per op since the last call with reset, as text lines for people: op, calls, ms, share. Cheap: on while wanted.
+ */
 void bw_lm_set_profile(bw_lm *lm, bool on);
 bw_status bw_lm_get_profile(bw_lm *lm, bool reset, bw_str *out, bw_err *err);
 

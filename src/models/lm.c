@@ -37,7 +37,8 @@ struct bw_lm {
     void *probe_user;
 };
 
-/* ---- file --------------------------------------------------------------------------------------------------------- */
+/* ---- file ---------------------------------------------------------------------------------------------------------
+ */
 
 static char *model_name(const bw_source *source)
 {
@@ -110,7 +111,8 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
     };
 }
 
-/* ---- model ---------------------------------------------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------------------------------------------
+ */
 
 static bw_status make_inputs(bw_lm *lm, bw_err *err)
 {
@@ -137,8 +139,8 @@ static bw_status make_kv(bw_lm *lm, bw_value *k_caches, bw_value *v_caches, bw_e
     int64_t dims[4] = {lm->options.n_pages, c->n_kv_heads, BW_LM_PAGE_TOKENS, c->head_dim};
     if (c->head_dim % bw_dtype_block_elements(lm->options.kv_dtype) != 0)
         return bw_fail(err, BW_E_UNSUPPORTED, "a %s KV cache needs heads of a multiple of %lld; this model has %d",
-                       bw_dtype_name(lm->options.kv_dtype),
-                       (long long)bw_dtype_block_elements(lm->options.kv_dtype), c->head_dim);
+                       bw_dtype_name(lm->options.kv_dtype), (long long)bw_dtype_block_elements(lm->options.kv_dtype),
+                       c->head_dim);
     lm->kv_head_bytes = head_row_bytes(c, lm->options.kv_dtype) * BW_LM_PAGE_TOKENS;
     int64_t one = bw_tensor_bytes(lm->options.kv_dtype, 4, dims), all;
     if (one < 0 || !bw_mul_i64(one, 2 * (int64_t)c->n_layers, &all))
@@ -259,7 +261,8 @@ const bw_tokenizer *bw_lm_tokenizer(const bw_lm *lm)
     return lm->file->tokenizer;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------------------------------
+ */
 
 static bw_status fill_sequence(bw_lm *lm, const bw_lm_batch *batch, int s, int32_t *n_pages, bw_err *err)
 {

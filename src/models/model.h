@@ -13,14 +13,14 @@
 /* ---- source: a GGUF file, or safetensors with config.json ------------------------------------------------------- */
 
 typedef struct bw_source {
-    char *path;             /* as given */
-    char *directory;        /* where config.json lies; safetensors only */
-    bw_gguf *gguf;          /* one of these two */
+    char *path;      /* as given */
+    char *directory; /* where config.json lies; safetensors only */
+    bw_gguf *gguf;   /* one of these two */
     bw_safetensors *st;
-    json_t *config;         /* config.json, safetensors only */
-    json_t *text;           /* its text_config where there is one, else config */
-    char architecture[64];  /* GGUF's name, or the class of config.json */
-    const char *hf_prefix;  /* "model.", or where the text model lies inside a larger one */
+    json_t *config;        /* config.json, safetensors only */
+    json_t *text;          /* its text_config where there is one, else config */
+    char architecture[64]; /* GGUF's name, or the class of config.json */
+    const char *hf_prefix; /* "model.", or where the text model lies inside a larger one */
 } bw_source;
 
 bw_status bw_source_open(const char *path, bw_source *source, bw_err *err);
@@ -64,25 +64,27 @@ enum { BW_MODEL_MAX_LAYERS = 1024 };
 typedef struct bw_model_config {
     int32_t n_vocab, n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_ctx_train;
     float eps;
-    float embedding_scale;   /* 1, or sqrt(n_embd) */
-    float attention_scale;   /* 1 / sqrt(head_dim), unless the model says otherwise */
-    float norm_offset;       /* added to norm weights: 1 for Gemma from safetensors (GGUF has it added already) */
+    float embedding_scale; /* 1, or sqrt(n_embd) */
+    float attention_scale; /* 1 / sqrt(head_dim), unless the model says otherwise */
+    float norm_offset;     /* added to norm weights: 1 for Gemma from safetensors (GGUF has it added already) */
     bw_activation activation;
-    bw_rope_config rope;       /* of global layers */
-    bw_rope_config rope_local; /* of windowed layers, where they differ (Gemma 3) */
-    int32_t window;            /* 0 = none */
+    bw_rope_config rope;                   /* of global layers */
+    bw_rope_config rope_local;             /* of windowed layers, where they differ (Gemma 3) */
+    int32_t window;                        /* 0 = none */
     uint8_t is_local[BW_MODEL_MAX_LAYERS]; /* this layer uses window and rope_local */
-    bool has_post_norms;       /* a norm after attention and after the feed-forward part (Gemma) */
+    bool has_post_norms;                   /* a norm after attention and after the feed-forward part (Gemma) */
 } bw_model_config;
 
 /* The parts that every decoder-only transformer here shares; a model's configure calls it first. */
 bw_status bw_model_configure_decoder(const bw_source *source, bw_model_config *config, bw_err *err);
-/* rope_scaling of config.json (or rope_parameters; kind NULL or "full_attention"/"sliding_attention"), rope.* of GGUF. */
+/* rope_scaling of config.json (or rope_parameters; kind NULL or "full_attention"/"sliding_attention"), rope.* of GGUF.
+ */
 bw_status bw_model_configure_rope(const bw_source *source, const char *kind, bw_rope_config *rope, bw_err *err);
 /* inv_freq f32 [n_rot / 2]; divisors (GGUF's rope_freqs.weight) f32 [n_rot / 2] or NULL; *magnitude for cos and sin. */
 void bw_rope_compute_inv_freq(const bw_rope_config *rope, const float *divisors, float *inv_freq, float *magnitude);
 
-/* ---- weights ------------------------------------------------------------------------------------------------------- */
+/* ---- weights -------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct bw_model_layer {
     bw_tensor attn_norm, ffn_norm;           /* f32 [n_embd] */
@@ -118,8 +120,8 @@ bw_nn_attention_config bw_model_attention_config(const bw_model *model, int laye
 /* Where weights live once placed. */
 typedef struct bw_weights {
     bw_device *device;
-    bw_buffer packed;   /* matrices in the kernels' layouts */
-    bw_buffer vectors;  /* f32 norms and biases, copies of misaligned matrices */
+    bw_buffer packed;  /* matrices in the kernels' layouts */
+    bw_buffer vectors; /* f32 norms and biases, copies of misaligned matrices */
     int64_t n_params, bytes;
     bw_dtype commonest; /* the matrix type with the most bytes */
 } bw_weights;

@@ -19,7 +19,8 @@ static bw_status scaling_by_name(const bw_source *source, const char *name, bw_r
         rope->scaling = BW_ROPE_YARN;
     else
         return bw_fail(err, BW_E_UNSUPPORTED,
-                       "%s: rope scaling \"%s\" is not supported; none, linear, llama3 and yarn are", source->path, name);
+                       "%s: rope scaling \"%s\" is not supported; none, linear, llama3 and yarn are", source->path,
+                       name);
     return BW_OK;
 }
 
@@ -33,7 +34,8 @@ static bw_status configure_gguf(const bw_source *source, bw_rope_config *rope, b
     BW_TRY(bw_source_get_f64(source, "rope.scale_linear", NULL, false, 0, 1e6, &linear, err));
     BW_TRY(bw_source_get_f64(source, "rope.scaling.factor", NULL, false, 0, 1e6, &rope->factor, err));
     BW_TRY(bw_source_get_f64(source, "rope.scaling.attn_factor", NULL, false, 0, 1e6, &rope->attention_factor, err));
-    BW_TRY(bw_source_get_i64(source, "rope.scaling.original_context_length", NULL, false, 0, INT32_MAX, &original, err));
+    BW_TRY(
+        bw_source_get_i64(source, "rope.scaling.original_context_length", NULL, false, 0, INT32_MAX, &original, err));
     rope->n_ctx_original = (int32_t)original;
     char key[96];
     snprintf(key, sizeof key, "%s.rope.scaling.type", source->architecture);
@@ -126,8 +128,7 @@ static double scale_llama3(const bw_rope_config *rope, double freq)
         return freq;
     if (wavelength > original / rope->low_freq_factor)
         return freq / rope->factor;
-    double smooth =
-        (original / wavelength - rope->low_freq_factor) / (rope->high_freq_factor - rope->low_freq_factor);
+    double smooth = (original / wavelength - rope->low_freq_factor) / (rope->high_freq_factor - rope->low_freq_factor);
     return (1 - smooth) * freq / rope->factor + smooth * freq;
 }
 

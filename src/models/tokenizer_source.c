@@ -39,7 +39,8 @@ static bw_status merge_template(char **config, size_t *config_bytes, const char 
     json_t *text = json_stringn(template_text, template_bytes);
     if (!json_is_object(json) || !text || json_object_set_new(json, "chat_template", text) != 0) {
         json_decref(json);
-        return bw_fail(err, BW_E_FORMAT, "tokenizer_config.json is no JSON object, or chat_template.jinja is not UTF-8");
+        return bw_fail(err, BW_E_FORMAT,
+                       "tokenizer_config.json is no JSON object, or chat_template.jinja is not UTF-8");
     }
     char *dumped = json_dumps(json, JSON_COMPACT);
     json_decref(json);

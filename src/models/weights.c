@@ -1,8 +1,8 @@
 /* Finding a model's tensors, checking their shapes, placing them on the device.
  *
- * Matrices go into the layout that the device's matmul kernel wants, packed by the whole team, and the mapped file pages
- * behind them are given back as it goes, so a model is never in memory twice. Matrices that need no packing stay in the
- * mapped file. Norms and biases become f32.
+ * Matrices go into the layout that the device's matmul kernel wants, packed by the whole team, and the mapped file
+ * pages behind them are given back as it goes, so a model is never in memory twice. Matrices that need no packing stay
+ * in the mapped file. Norms and biases become f32.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@ struct entry {
     bw_source_tensor src;
     int64_t n, k;
     bw_tensor *dest;
-    int layer;        /* -1 = none */
-    float add;        /* added to a vector */
+    int layer; /* -1 = none */
+    float add; /* added to a vector */
     uint32_t layout;
-    int64_t place;    /* in packed or vectors; -1 = stays in the file */
+    int64_t place;        /* in packed or vectors; -1 = stays in the file */
     _Atomic int64_t next; /* rows taken by packers */
 };
 
@@ -60,9 +60,9 @@ static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, i
     if (!fits) {
         bw_tensor shown = bw_tensor_view(t->dtype, t->n_dims, t->dims, NULL);
         char text[96];
-        list->status = bw_fail(list->err, BW_E_FORMAT, "%s: tensor %s is %s; [%lld, %lld] was expected",
-                               list->source->path, t->name, bw_tensor_describe(&shown, text, sizeof text), (long long)n,
-                               (long long)k);
+        list->status =
+            bw_fail(list->err, BW_E_FORMAT, "%s: tensor %s is %s; [%lld, %lld] was expected", list->source->path,
+                    t->name, bw_tensor_describe(&shown, text, sizeof text), (long long)n, (long long)k);
         return;
     }
     if (t->dtype == BW_I8 || t->dtype == BW_I16 || t->dtype == BW_I32 || t->dtype == BW_I64 || t->dtype == BW_U8 ||

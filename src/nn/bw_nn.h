@@ -59,7 +59,7 @@ typedef struct bw_nn_attention_config {
     bw_rope_kv_params rope;
     const bw_tensor *inv_freq; /* f32 [n_rot / 2] */
     bw_attention_params attention;
-    float eps;                 /* of q_norm and k_norm */
+    float eps; /* of q_norm and k_norm */
 } bw_nn_attention_config;
 
 typedef struct bw_nn_attention_weights {

@@ -28,12 +28,12 @@ struct bw_op_call {
     int n_in, n_out;
     const bw_tensor *in[BW_OP_MAX_IN]; /* NULL where an optional input is absent */
     bw_tensor *out[BW_OP_MAX_OUT];
-    const void *params;                /* the op's struct, see its header; NULL when it has none */
-    bw_op_kernel *kernel;              /* set by bw_op_prepare */
-    const char *variant;               /* the kernel's name, such as "avx2" */
-    _Atomic int64_t *next;             /* a counter that is 0 when the call begins */
-    void *scratch;                     /* scratch_bytes for each member, 64-byte aligned: see bw_op_member_scratch */
-    size_t scratch_bytes;              /* set by bw_op_prepare: what one member needs, at the largest dims */
+    const void *params;    /* the op's struct, see its header; NULL when it has none */
+    bw_op_kernel *kernel;  /* set by bw_op_prepare */
+    const char *variant;   /* the kernel's name, such as "avx2" */
+    _Atomic int64_t *next; /* a counter that is 0 when the call begins */
+    void *scratch;         /* scratch_bytes for each member, 64-byte aligned: see bw_op_member_scratch */
+    size_t scratch_bytes;  /* set by bw_op_prepare: what one member needs, at the largest dims */
 };
 
 static inline void *bw_op_member_scratch(const bw_op_call *call, const bw_member *member)
@@ -49,7 +49,7 @@ typedef struct bw_op_cost {
 /* One kernel for an op on the CPU. Rows stand in each family's variants (src/ops/<family>/variants.def). */
 typedef struct bw_op_variant {
     bw_op op;
-    const char *name;                                /* "avx2", "avx512", "plain" */
+    const char *name;                                                     /* "avx2", "avx512", "plain" */
     bool (*supports)(const bw_op_call *call, const bw_cpu_features *cpu); /* NULL = always */
     bw_op_kernel *kernel;
     size_t (*scratch_bytes)(const bw_op_call *call); /* per member; NULL = none */
@@ -80,7 +80,8 @@ bw_status bw_op_fail(const bw_op_call *call, bw_err *err, const char *format, ..
 /* ---- params and shapes of each op ------------------------------------------------------------------------------- */
 /* T = tokens in this step (a dimension that changes from run to run), f32 activations throughout. */
 
-/* GET_ROWS: in table [N, D] any dtype or matmul layout, ids i32 [T] (each in [0, N): the caller's duty); out f32 [T, D]. */
+/* GET_ROWS: in table [N, D] any dtype or matmul layout, ids i32 [T] (each in [0, N): the caller's duty); out f32 [T,
+ * D]. */
 typedef struct bw_get_rows_params {
     float scale;
 } bw_get_rows_params;
@@ -103,8 +104,8 @@ typedef struct bw_rms_norm_params {
     float eps;
 } bw_rms_norm_params;
 
-/* ADD_RMS_NORM: in x f32 [T, D], r f32 [T, D], w f32 [D], w_r f32 [D] or NULL; out h f32 [T, D] (may be x), y f32 [T, D].
- * params: bw_rms_norm_params. */
+/* ADD_RMS_NORM: in x f32 [T, D], r f32 [T, D], w f32 [D], w_r f32 [D] or NULL; out h f32 [T, D] (may be x), y f32 [T,
+ * D]. params: bw_rms_norm_params. */
 
 /* QUANTISE_ACT: in x f32 [T, K]; out u8 [T, bytes] with layout = the activation format (bw_matmul.h). No params. */
 
@@ -114,10 +115,10 @@ typedef struct bw_matmul_params {
     int64_t k; /* needed because a packed x no longer says it */
 } bw_matmul_params;
 
-/* ROPE_KV: in q f32 [T, Hq, D], k f32 [T, Hkv, D], v f32 [T, Hkv, Dv] (rows may be strided in T), positions i32 [T], slots
- * i32 [T] (page * page_tokens + place in the page), inv_freq f32 [n_rot / 2] (radians per position, scaling applied),
- * out q_rotated f32 [T, Hq, D], k_cache, v_cache. A cache is [pages, Hkv, page_tokens, D] in f16, bf16, q8_0, or
- * f32 for comparisons. */
+/* ROPE_KV: in q f32 [T, Hq, D], k f32 [T, Hkv, D], v f32 [T, Hkv, Dv] (rows may be strided in T), positions i32 [T],
+ * slots i32 [T] (page * page_tokens + place in the page), inv_freq f32 [n_rot / 2] (radians per position, scaling
+ * applied), out q_rotated f32 [T, Hq, D], k_cache, v_cache. A cache is [pages, Hkv, page_tokens, D] in f16, bf16, q8_0,
+ * or f32 for comparisons. */
 typedef struct bw_rope_kv_params {
     bool interleaved; /* pairs (2i, 2i+1), as GGUF's llama; else (i, i + n_rot/2), as GPT-NeoX and Hugging Face */
     int32_t n_rot;    /* rotated leading dimensions of a head; 0 = none */
@@ -125,9 +126,9 @@ typedef struct bw_rope_kv_params {
 } bw_rope_kv_params;
 
 /* ATTENTION: in q f32 [T, Hq, D], k_cache, v_cache as above, seqs i32 [S, 4] {first token in this step, tokens in this
- * step, tokens in the cache including them, where its pages begin in pages}, pages i32 [P]; out f32 [T, Hq, Dv]. Token j
- * of a sequence sits at cache position n_cached - n_tokens + j and sees positions 0..itself, or only the last `window`
- * of them. Query head h uses KV head h / (Hq / Hkv). */
+ * step, tokens in the cache including them, where its pages begin in pages}, pages i32 [P]; out f32 [T, Hq, Dv]. Token
+ * j of a sequence sits at cache position n_cached - n_tokens + j and sees positions 0..itself, or only the last
+ * `window` of them. Query head h uses KV head h / (Hq / Hkv). */
 typedef struct bw_attention_params {
     float scale;
     int32_t window; /* 0 = all */

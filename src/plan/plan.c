@@ -60,7 +60,8 @@ static void fail_arg(bw_plan *plan, const char *what)
 }
 
 /* A new value whose dims may be symbolic; dims[0] becomes the maximum. */
-static struct plan_value *add_value(bw_plan *plan, enum value_kind kind, bw_dtype dtype, int n_dims, const int64_t *dims)
+static struct plan_value *add_value(bw_plan *plan, enum value_kind kind, bw_dtype dtype, int n_dims,
+                                    const int64_t *dims)
 {
     if (plan->err.status != BW_OK)
         return NULL;

@@ -13,8 +13,8 @@
 typedef struct bw_tokenizer bw_tokenizer;
 
 bw_status bw_tokenizer_from_gguf(const bw_gguf *gguf, bw_tokenizer **tokenizer, bw_err *err);
-/* json: tokenizer.json [n_bytes]; config_json: tokenizer_config.json or NULL; generation_json: generation_config.json or NULL
- * (several EOS). path for messages. */
+/* json: tokenizer.json [n_bytes]; config_json: tokenizer_config.json or NULL; generation_json: generation_config.json
+ * or NULL (several EOS). path for messages. */
 bw_status bw_tokenizer_from_json(const char *json, size_t n_bytes, const char *config_json, size_t config_bytes,
                                  const char *generation_json, size_t generation_bytes, const char *path,
                                  bw_tokenizer **tokenizer, bw_err *err);
@@ -23,7 +23,8 @@ void bw_tokenizer_free(bw_tokenizer *tokenizer);
 int32_t bw_tokenizer_n_tokens(const bw_tokenizer *tokenizer);
 int32_t bw_tokenizer_bos(const bw_tokenizer *tokenizer); /* -1 = none */
 int32_t bw_tokenizer_eos(const bw_tokenizer *tokenizer); /* the first; -1 = none */
-/* Ends a generation: any EOS, end-of-turn or end-of-text token (such as <|im_end|>, <|eot_id|>, <end_of_turn>). O(1). */
+/* Ends a generation: any EOS, end-of-turn or end-of-text token (such as <|im_end|>, <|eot_id|>, <end_of_turn>). O(1).
+ */
 bool bw_tokenizer_is_eos(const bw_tokenizer *tokenizer, int32_t token);
 bool bw_tokenizer_is_special(const bw_tokenizer *tokenizer, int32_t token); /* control tokens: not shown as text */
 bool bw_tokenizer_adds_bos(const bw_tokenizer *tokenizer);
@@ -35,7 +36,8 @@ const char *bw_tokenizer_spelling(const bw_tokenizer *tokenizer, int32_t token);
 /* The bytes a token stands for in the middle of a text (special tokens: their spelling). Pointer lives as long as the
  * tokenizer. n_bytes may be 0. */
 const char *bw_tokenizer_piece(const bw_tokenizer *tokenizer, int32_t token, size_t *n_bytes);
-/* The chat template stored with the tokenizer, or NULL. name: NULL or "default" = the main one, else such as "tool_use". */
+/* The chat template stored with the tokenizer, or NULL. name: NULL or "default" = the main one, else such as
+ * "tool_use". */
 const char *bw_tokenizer_chat_template(const bw_tokenizer *tokenizer, const char *name);
 
 /* Text (invalid UTF-8 is replaced by U+FFFD as Hugging Face does) to tokens, appended to *tokens (bw_free). */
@@ -50,8 +52,8 @@ bw_status bw_tokenizer_decode(const bw_tokenizer *tokenizer, const int32_t *toke
 typedef struct bw_detokenizer {
     const bw_tokenizer *tokenizer;
     bool show_special;
-    bool at_start;      /* a leading space that the tokenizer adds is still to be stripped */
-    char pending[8];    /* bytes of an incomplete character */
+    bool at_start;   /* a leading space that the tokenizer adds is still to be stripped */
+    char pending[8]; /* bytes of an incomplete character */
     int n_pending;
 } bw_detokenizer;
 void bw_detokenizer_init(bw_detokenizer *d, const bw_tokenizer *tokenizer, bool show_special);

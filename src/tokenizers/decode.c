@@ -5,8 +5,8 @@
 
 void bw_detokenizer_init(bw_detokenizer *d, const bw_tokenizer *tokenizer, bool show_special)
 {
-    *d = (bw_detokenizer){.tokenizer = tokenizer, .show_special = show_special,
-                          .at_start = tokenizer && tokenizer->strip_start};
+    *d = (bw_detokenizer){
+        .tokenizer = tokenizer, .show_special = show_special, .at_start = tokenizer && tokenizer->strip_start};
 }
 
 /* What waits can no longer become a character. A byte-level text replaces the longest start of a character by one

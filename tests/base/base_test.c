@@ -135,8 +135,9 @@ static void utf8(void **state)
             assert_true(bw_utf8_is_incomplete(b, (size_t)k));
         }
     }
-    static const char *const bad[] = {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
-                                      "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"};
+    static const char *const bad[] = {"\x80",         "\xC0\x80",         "\xC1\xBF",         "\xE0\x80\x80",
+                                      "\xED\xA0\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
+                                      "\xFF"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         uint32_t cp;
         assert_int_equal(bw_utf8_decode(bad[k], strlen(bad[k]), &cp), 0);
@@ -316,9 +317,9 @@ static void log_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors),         cmocka_unit_test(memory), cmocka_unit_test(arena),
-        cmocka_unit_test(strings),        cmocka_unit_test(utf8),   cmocka_unit_test(random_numbers),
-        cmocka_unit_test(files),          cmocka_unit_test(team),   cmocka_unit_test(idle_team_uses_no_cpu),
+        cmocka_unit_test(errors),    cmocka_unit_test(memory), cmocka_unit_test(arena),
+        cmocka_unit_test(strings),   cmocka_unit_test(utf8),   cmocka_unit_test(random_numbers),
+        cmocka_unit_test(files),     cmocka_unit_test(team),   cmocka_unit_test(idle_team_uses_no_cpu),
         cmocka_unit_test(log_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
-/* lm_argmax MODEL [--threads N] [--kv f16|bf16|q8_0] [--variant V]: reads lines of token ids from standard input (first a number P,
- * then the tokens); prints, for every token from the P-th on, what the model would choose after the tokens before it:
- * "argmax gap" pairs on one line, gap being the distance of the two highest logits. For comparisons with other programs,
- * teacher-forced: tools/compare/teacher_forced.py. */
+/* lm_argmax MODEL [--threads N] [--kv f16|bf16|q8_0] [--variant V]: reads lines of token ids from standard input (first
+ * a number P, then the tokens); prints, for every token from the P-th on, what the model would choose after the tokens
+ * before it: "argmax gap" pairs on one line, gap being the distance of the two highest logits. For comparisons with
+ * other programs, teacher-forced: tools/compare/teacher_forced.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,11 @@ static void run_line(bw_lm *lm, const int32_t *tokens, int n, int first, const i
             if (at + i >= first - 1 && at + i < n - 1)
                 outputs[n_outputs++] = i;
         bw_lm_seq seq = {.n_tokens = m, .n_cached = at + m, .pages = pages};
-        bw_lm_batch batch = {.n_tokens = m, .tokens = tokens + at, .n_seqs = 1, .seqs = &seq, .n_outputs = n_outputs,
+        bw_lm_batch batch = {.n_tokens = m,
+                             .tokens = tokens + at,
+                             .n_seqs = 1,
+                             .seqs = &seq,
+                             .n_outputs = n_outputs,
                              .outputs = outputs};
         const float *logits;
         if (bw_lm_step(lm, &batch, &logits, &err) != BW_OK)
@@ -56,8 +60,12 @@ static void run_line(bw_lm *lm, const int32_t *tokens, int n, int first, const i
 int main(int argc, char **argv)
 {
     bw_err err = {0};
-    bw_lm_options o = {.kv_dtype = BW_F16, .n_pages = MAX_TOKENS / BW_LM_PAGE_TOKENS, .max_tokens = CHUNK, .max_seqs = 1,
-                       .max_outputs = CHUNK, .max_seq_pages = MAX_TOKENS / BW_LM_PAGE_TOKENS};
+    bw_lm_options o = {.kv_dtype = BW_F16,
+                       .n_pages = MAX_TOKENS / BW_LM_PAGE_TOKENS,
+                       .max_tokens = CHUNK,
+                       .max_seqs = 1,
+                       .max_outputs = CHUNK,
+                       .max_seq_pages = MAX_TOKENS / BW_LM_PAGE_TOKENS};
     int threads = 2;
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--kv") == 0)

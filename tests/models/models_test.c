@@ -1,5 +1,5 @@
-/* models: every architecture, from safetensors and from GGUF, against what transformers computed (tests/data/lm, made by
- * tools/fixtures/lm_fixtures.py), layer by layer; ragged batches and paging; bad files. */
+/* models: every architecture, from safetensors and from GGUF, against what transformers computed (tests/data/lm, made
+ * by tools/fixtures/lm_fixtures.py), layer by layer; ragged batches and paging; bad files. */
 #include "../bw_test.h"
 
 #include <math.h>
@@ -54,8 +54,13 @@ static void open_lm(const char *name, const char *variant, bw_dtype kv, bw_devic
     snprintf(path, sizeof path, "%s/lm/%s", BW_TEST_DATA, name);
     bw_lm_file *file;
     assert_ok(bw_lm_file_open(path, &file, &err), err);
-    bw_lm_options options = {.kv_dtype = kv, .n_pages = MAX_PAGES, .max_tokens = 64, .max_seqs = 4, .max_outputs = 64,
-                             .max_seq_pages = 4, .variant = variant};
+    bw_lm_options options = {.kv_dtype = kv,
+                             .n_pages = MAX_PAGES,
+                             .max_tokens = 64,
+                             .max_seqs = 4,
+                             .max_outputs = 64,
+                             .max_seq_pages = 4,
+                             .variant = variant};
     assert_ok(bw_lm_new(file, device, &options, lm, &err), err);
 }
 
@@ -82,8 +87,8 @@ static void check_model(const char *file, const char *expected, const char *vari
     for (int i = 0; i < N_TOKENS; i++)
         all[i] = i;
     bw_lm_seq seq = {.n_tokens = N_TOKENS, .n_cached = N_TOKENS, .pages = pages};
-    bw_lm_batch batch = {.n_tokens = N_TOKENS, .tokens = tokens->data, .n_seqs = 1, .seqs = &seq,
-                         .n_outputs = N_TOKENS, .outputs = all};
+    bw_lm_batch batch = {
+        .n_tokens = N_TOKENS, .tokens = tokens->data, .n_seqs = 1, .seqs = &seq, .n_outputs = N_TOKENS, .outputs = all};
     const float *logits;
     assert_ok(bw_lm_set_probe(lm, compare, &e, &err), err);
     assert_ok(bw_lm_step(lm, &batch, &logits, &err), err);
@@ -100,8 +105,8 @@ static void check_model(const char *file, const char *expected, const char *vari
         memcpy(two + piece, (const int32_t *)tokens->data + at, (size_t)piece * 4);
         bw_lm_seq seqs[2] = {{.first_token = 0, .n_tokens = piece, .n_cached = at + piece, .pages = pages_a},
                              {.first_token = piece, .n_tokens = piece, .n_cached = at + piece, .pages = pages_b}};
-        bw_lm_batch ragged = {.n_tokens = 2 * piece, .tokens = two, .n_seqs = 2, .seqs = seqs, .n_outputs = 2,
-                              .outputs = outputs};
+        bw_lm_batch ragged = {
+            .n_tokens = 2 * piece, .tokens = two, .n_seqs = 2, .seqs = seqs, .n_outputs = 2, .outputs = outputs};
         assert_ok(bw_lm_step(lm, &ragged, &logits, &err), err);
         e.first_row = at + piece - 1;
         compare(&e, "logits", logits, 1, 160);
@@ -118,7 +123,8 @@ static void check_model(const char *file, const char *expected, const char *vari
 static void safetensors_models(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama2", "llama31", "llama-linear", "llama-yarn", "mistral", "qwen2", "gemma3"};
+    static const char *const names[] = {"llama2",  "llama31", "llama-linear", "llama-yarn",
+                                        "mistral", "qwen2",   "gemma3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         check_model(names[i], names[i], "ref", BW_F32, 1e-4);
         check_model(names[i], names[i], NULL, BW_F32, 1e-3);
@@ -154,8 +160,8 @@ static void copied_pages(void **state)
     assert_ok(bw_lm_step(lm, &batch, &logits, &err), err);
     assert_ok(bw_lm_copy_page(lm, 5, 4, 20, &err), err);
     seq = (bw_lm_seq){.n_tokens = 1, .n_cached = 21, .pages = copy};
-    batch = (bw_lm_batch){.n_tokens = 1, .tokens = tokens + 20, .n_seqs = 1, .seqs = &seq, .n_outputs = 1,
-                          .outputs = &output};
+    batch = (bw_lm_batch){
+        .n_tokens = 1, .tokens = tokens + 20, .n_seqs = 1, .seqs = &seq, .n_outputs = 1, .outputs = &output};
     assert_ok(bw_lm_step(lm, &batch, &logits, &err), err);
     e.first_row = 20;
     compare(&e, "logits", logits, 1, 160);
@@ -208,8 +214,8 @@ static void failing_allocations(void **state)
         if (status == BW_OK)
             status = bw_lm_file_open(path, &file, &err);
         if (status == BW_OK) {
-            bw_lm_options options = {.kv_dtype = BW_F16, .n_pages = 4, .max_tokens = 8, .max_seqs = 2, .max_outputs = 2,
-                                     .max_seq_pages = 2};
+            bw_lm_options options = {
+                .kv_dtype = BW_F16, .n_pages = 4, .max_tokens = 8, .max_seqs = 2, .max_outputs = 2, .max_seq_pages = 2};
             status = bw_lm_new(file, device, &options, &lm, &err);
         }
         bw_mem_fail_at(0);

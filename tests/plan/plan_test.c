@@ -57,7 +57,7 @@ static void chain(void **state)
         static float x[MAX_ROWS * D];
         bw_value in = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), v = in, w = in;
         for (int i = 0; i < 40; i++) {
-            v = affine(plan, v, 0.5f, 1);      /* two independent calls ... */
+            v = affine(plan, v, 0.5f, 1);         /* two independent calls ... */
             w = affine(plan, w, 0.25f, (float)i); /* ... and a join now and then */
             if (i % 8 == 7)
                 v = add(plan, v, w);

@@ -38,7 +38,8 @@ bw_status bw_model_gemma3_configure(const bw_source *source, bw_model_config *c,
     BW_TRY(configure_layers(source, c, err));
     BW_TRY(configure_scale(source, c, err));
     double softcap = 0;
-    BW_TRY(bw_source_get_f64(source, "final_logit_softcapping", "final_logit_softcapping", false, 0, 1e9, &softcap, err));
+    BW_TRY(
+        bw_source_get_f64(source, "final_logit_softcapping", "final_logit_softcapping", false, 0, 1e9, &softcap, err));
     if (softcap != 0)
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: final_logit_softcapping %g is not supported for Gemma 3",
                        source->path, softcap);

@@ -166,6 +166,6 @@ void bw_op_attention_cases(bw_case_sink *sink)
     random_cases(sink);
     refuse(sink, "heads that do not divide", 3, 64, BW_F16, 0);
     refuse(sink, "keys of another width", 4, 32, BW_F16, 0);
-    refuse(sink, "f32 cache", 4, 64, BW_F32, 0);
+    refuse(sink, "f64 cache", 4, 64, BW_F64, 0);
     refuse(sink, "negative window", 4, 64, BW_F16, -1);
 }

@@ -6,8 +6,8 @@ enum { WIDEST_PANEL = 32 }; /* columns of the AVX-512 kernel's panels */
 /* Heads must be whole vectors. An f32 cache, which only comparisons use, is left to the reference. */
 static bool fits(const bw_op_call *call, int64_t lanes)
 {
-    return call->in[1]->dtype != BW_F32 && call->in[2]->dtype != BW_F32 &&
-           call->in[0]->dims[2] % lanes == 0 && call->out[0]->dims[2] % lanes == 0;
+    return call->in[1]->dtype != BW_F32 && call->in[2]->dtype != BW_F32 && call->in[0]->dims[2] % lanes == 0 &&
+           call->out[0]->dims[2] % lanes == 0;
 }
 
 bool bw_attention_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu)

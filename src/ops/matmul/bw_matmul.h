@@ -12,8 +12,8 @@ uint32_t bw_matmul_choose_layout(const bw_cpu_features *cpu, bw_dtype dtype, int
 /* Bytes of a weight [n, k] in a layout (0 = plain); -1 when impossible. */
 int64_t bw_matmul_layout_bytes(uint32_t layout, bw_dtype dtype, int64_t n, int64_t k);
 /* Pack rows [row_begin, row_end) of a plain weight into dst (the whole packed weight's address). src points at row
- * row_begin's plain bytes. row_begin is a multiple of bw_matmul_layout_rows; row_end too, or n. Several threads may pack
- * different ranges. */
+ * row_begin's plain bytes. row_begin is a multiple of bw_matmul_layout_rows; row_end too, or n. Several threads may
+ * pack different ranges. */
 void bw_matmul_pack_rows(uint32_t layout, bw_dtype dtype, int64_t n, int64_t k, int64_t row_begin, int64_t row_end,
                          const void *src, void *dst);
 int64_t bw_matmul_layout_rows(uint32_t layout);

@@ -54,6 +54,8 @@ static void quantise_blocks(const float *x, char *row, int64_t k, int64_t begin,
         int32_t s0 = sum_epi32(_mm256_add_epi32(q[0], q[1])), s1 = sum_epi32(_mm256_add_epi32(q[2], q[3]));
         __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
         _mm256_storeu_si256((__m256i *)(void *)(row + 32 * b), _mm256_permutevar8x32_epi32(packed, order));
+        if (BW_ACT_SCALE_IS_NORMAL(d))
+            d = _cvtsh_ss(_cvtss_sh(d, 0));
         d_out[b] = d;
         s_out[b] = d * (float)(s0 + s1);
         sum16[2 * b] = (int16_t)s0;

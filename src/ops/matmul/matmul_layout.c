@@ -244,6 +244,8 @@ void bw_act_q8_blocks(const float *x, void *row, int64_t k, int64_t begin, int64
             q[i] = finite ? (int8_t)lrintf(v[i] * inverse) : 0;
             sum[i / 16] += q[i];
         }
+        if (BW_ACT_SCALE_IS_NORMAL(d))
+            d = bw_f16_to_f32(bw_f32_to_f16(d));
         if (!finite)
             d = NAN;
         float s = d * (float)(sum[0] + sum[1]);

@@ -61,6 +61,11 @@ static inline bw_act_q8 bw_act_q8_view(const void *row, int64_t k)
                        (const float *)(const void *)(p + k + k / 8), (const int16_t *)(const void *)(p + k + k / 4)};
 }
 
+/* The scale of an activation block as it is stored: rounded to f16 where f16 holds it as a normal number, as GGUF's own
+ * Q8_0 and Q8_1 blocks have it, so that results stay as close as they can to programs that compute with those. The
+ * rounding is 2^-11 of a block whose elements are already rounded to 2^-8 of it. */
+#define BW_ACT_SCALE_IS_NORMAL(d) ((d) >= 0x1p-14f && (d) <= 65504.0f)
+
 /* Quantise blocks [begin, end) of a row x f32 [k] into a BW_ACT_Q8 row. */
 void bw_act_q8_blocks(const float *x, void *row, int64_t k, int64_t begin, int64_t end);
 

@@ -90,6 +90,6 @@ void bw_op_rope_kv_cases(bw_case_sink *sink)
     refuse(sink, "n_rot beyond D", 66, 8, BW_F16, 64);
     refuse(sink, "negative n_rot", -2, 8, BW_F16, 64);
     refuse(sink, "pages of 12 tokens", 64, 12, BW_F16, 64);
-    refuse(sink, "f32 cache", 64, 8, BW_F32, 64);
+    refuse(sink, "f64 cache", 64, 8, BW_F64, 64);
     refuse(sink, "q8_0 with heads of 40", 40, 8, BW_Q8_0, 40);
 }
