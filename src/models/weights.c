@@ -215,13 +215,13 @@ static void drop_pages(const struct entry *e)
         bw_map_drop(e->src.map, (size_t)((const unsigned char *)e->src.data - e->src.map->data), e->src.n_bytes);
 }
 
-/* Pack in groups of some 64 MB: each group's file pages are dropped when it is done. */
+/* Pack in groups of some 8 MB: each group's file pages are dropped when it is done. */
 static bw_status place_all(struct list *list, bw_weights *w, bw_progress *progress,
                            void (*report)(void *user, const bw_progress *progress), void *user)
 {
     for (size_t begin = 0; begin < list->n;) {
         size_t end = begin, bytes = 0;
-        for (; end < list->n && bytes < (size_t)64 << 20; end++)
+        for (; end < list->n && bytes < (size_t)8 << 20; end++)
             bytes += list->entries[end].src.n_bytes;
         struct packing packing = {list->entries, begin, end, w->packed.data};
         bw_team_run(w->device->team, pack_member, &packing);
