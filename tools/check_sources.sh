@@ -11,6 +11,10 @@ for f in $(printf '%s\n' $c_files | grep -Ev "$tables"); do
     n=$(wc -l <"$f")
     [ "$n" -le 800 ] || { echo "$f has $n lines; 800 are allowed"; bad=1; }
 done
+# a function: from a { to a } in the first column
+for f in $(printf '%s\n' $c_files); do
+    awk -v f="$f" '/^\{/ {s = NR} /^\}/ {if (s && NR - s - 1 > 80) {print f ":" s ": a function of " NR - s - 1 " lines; 80 are allowed"; bad = 1} s = 0} END {exit bad}' "$f" || bad=1
+done
 if git grep -nE '(^|[^A-Za-z_])(TODO|FIXME|XXX)[^A-Za-z_(]' -- '*.c' '*.h' '*.def' '*.sh' '*.py' ':!tools/check_sources.sh'; then
     echo "unfinished work is marked above"; bad=1
 fi

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 begin=$(date +%s)
 tools/packages.sh run
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBW_TESTS=OFF -DBW_GFX=none >/dev/null
+cmake --preset release -DBW_TESTS=OFF >/dev/null
 cmake --build build
 model=$(tools/get_model.sh)
 prompt=${1:-What is the capital of France, and what is it known for?}

@@ -32,9 +32,9 @@ suite() {
     while IFS= read -r line; do skip "$name: ${line#*SKIPPED: }"; done < <(grep -h 'SKIPPED: ' "$dir"/Testing/Temporary/LastTest.log 2>/dev/null)
     [ "$bad" = 0 ] || tail -n 200 "$out/log"
 }
+# build PRESET: configure and build one of CMakePresets.json
 build() {
-    local dir=$1; shift
-    cmake -S . -B "$dir" -G Ninja "$@" >"$out/log" 2>&1 && cmake --build "$dir" >>"$out/log" 2>&1
+    cmake --preset "$1" && cmake --build --preset "$1"
 }
 
 begin "packages"
@@ -43,7 +43,7 @@ end
 
 if [ "${1:-}" = --coverage ]; then
     begin "coverage"
-    run "coverage build" build build-coverage -DCMAKE_BUILD_TYPE=Debug -DBW_COVERAGE=ON
+    run "coverage build" build coverage
     suite "coverage tests" build-coverage
     tools/coverage.sh build-coverage
     end
@@ -56,7 +56,7 @@ run formatting tools/check_sources.sh
 end
 
 begin "build (gcc, release)"
-run "release build" build build -DCMAKE_BUILD_TYPE=Release -DBW_GFX=none
+run "release build" build release
 end
 
 begin "the small real model"
@@ -76,17 +76,17 @@ run install tools/check_install.sh build
 end
 
 begin "address and undefined-behaviour sanitizers (clang)"
-run "asan build" build build-asan -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DBW_SANITIZE=address,undefined
+run "asan build" build asan
 BW_TEST_MODEL='' suite asan build-asan -LE speed
 end
 
 begin "thread sanitizer (clang)"
-run "tsan build" build build-tsan -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DBW_SANITIZE=thread
+run "tsan build" build tsan
 BW_TEST_MODEL='' suite tsan build-tsan -L threads
 end
 
 begin "fuzzing, 20 s each"
-if build build-fuzz -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DBW_FUZZ=ON -DBW_SANITIZE=address,undefined; then
+if build fuzz >"$out/log" 2>&1; then
     pass
     for target in build-fuzz/fuzz/fuzz_*; do
         [ -x "$target" ] && [ -f "$target" ] || continue

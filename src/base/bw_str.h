@@ -41,8 +41,14 @@ bool bw_utf8_is_incomplete(const char *text, size_t n_bytes);
 /* Whole-string parse of a decimal integer; false for junk, signs where not allowed, or overflow. */
 bool bw_parse_u64(const char *text, uint64_t *out);
 bool bw_parse_i64(const char *text, int64_t *out);
+/* The same for a finite decimal number, such as "-0.5" or "1e-3". */
 bool bw_parse_f64(const char *text, double *out);
 bool bw_str_starts(const char *text, const char *prefix);
 bool bw_str_ends(const char *text, const char *suffix);
+
+/* A name from a file made fit for a message: control characters and bytes that are no UTF-8 become '?', long ones are
+ * cut. Returns out. */
+enum { BW_NAME_SHOWN = 96 };
+const char *bw_name_show(char out[BW_NAME_SHOWN], const char *name, size_t n_bytes);
 
 #endif

@@ -23,8 +23,12 @@ bw_log_level bw_log_get_level(void)
     return (bw_log_level)atomic_load(&min_level);
 }
 
-static void write_line(bw_log_level level, const char *fields_json, const char *message)
+static void write_line(bw_log_level level, const char *fields_json, const char *format, va_list args)
 {
+    char message[2048];
+    if ((int)level < atomic_load(&min_level) || level >= BW_LOG_OFF)
+        return;
+    vsnprintf(message, sizeof message, format, args);
     static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
     char now[32];
     bw_clock_rfc3339(now);
@@ -49,24 +53,16 @@ static void write_line(bw_log_level level, const char *fields_json, const char *
 
 void bw_log(bw_log_level level, const char *format, ...)
 {
-    if ((int)level < atomic_load(&min_level) || level >= BW_LOG_OFF)
-        return;
-    char message[2048];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    write_line(level, NULL, format, args);
     va_end(args);
-    write_line(level, NULL, message);
 }
 
 void bw_log_fields(bw_log_level level, const char *fields_json, const char *format, ...)
 {
-    if ((int)level < atomic_load(&min_level) || level >= BW_LOG_OFF)
-        return;
-    char message[2048];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    write_line(level, fields_json, format, args);
     va_end(args);
-    write_line(level, fields_json, message);
 }

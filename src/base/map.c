@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bw_log.h"
 #include "bw_mem.h"
 
 static bw_status open_regular(const char *path, int *fd, size_t *n_bytes, bw_err *err)
@@ -58,7 +59,9 @@ bw_status bw_map_open(const char *path, bw_map *map, bw_err *err)
             map->n_bytes = n_bytes;
             map->readable_by_map = true;
         } else {
+            int e = errno;
             char *copy = bw_alloc(n_bytes);
+            bw_log_warn("%s cannot be mapped (%s): it is read into memory", path, strerrorname_np(e));
             if (!copy)
                 status = bw_fail_memory(err, n_bytes, path);
             else if ((status = read_all(fd, path, copy, n_bytes, err)) != BW_OK)
@@ -152,6 +155,8 @@ bool bw_dir_exists(const char *path)
 
 bw_status bw_dir_make(const char *path, bw_err *err)
 {
+    if (!*path)
+        return bw_fail(err, BW_E_ARG, "a directory without a name cannot be made");
     char *copy = bw_strdup(path);
     if (!copy)
         return bw_fail_memory(err, strlen(path) + 1, "a path");
@@ -161,8 +166,11 @@ bw_status bw_dir_make(const char *path, bw_err *err)
             continue;
         char saved = *p;
         *p = 0;
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
-            status = bw_fail_errno(err, errno, "directory %s cannot be made", copy);
+        int failed = mkdir(copy, 0777) != 0 ? errno : 0;
+        if (failed == EEXIST && bw_dir_exists(copy))
+            failed = 0;
+        if (failed) {
+            status = bw_fail_errno(err, failed, "directory %s cannot be made", copy);
             break;
         }
         *p = saved;

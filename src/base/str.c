@@ -267,7 +267,7 @@ bool bw_parse_i64(const char *text, int64_t *out)
 
 bool bw_parse_f64(const char *text, double *out)
 {
-    if (text[0] == 0 || text[0] == ' ')
+    if (text[0] == 0 || text[strspn(text, "0123456789+-.eE")] != 0) /* no spaces, hexadecimal, inf or nan */
         return false;
     char *end;
     double v = strtod(text, &end);
@@ -286,4 +286,27 @@ bool bw_str_ends(const char *text, const char *suffix)
 {
     size_t n = strlen(text), m = strlen(suffix);
     return n >= m && memcmp(text + n - m, suffix, m) == 0;
+}
+
+const char *bw_name_show(char out[BW_NAME_SHOWN], const char *name, size_t n_bytes)
+{
+    size_t used = 0, i = 0;
+    while (i < n_bytes) {
+        uint32_t codepoint = 0;
+        int n = bw_utf8_decode(name + i, n_bytes - i, &codepoint);
+        bool plain = n > 0 && codepoint >= 0x20 && !(codepoint >= 0x7f && codepoint < 0xa0);
+        size_t step = n > 0 ? (size_t)n : 1, width = plain ? step : 1;
+        if (used + width + 4 > BW_NAME_SHOWN) {
+            memcpy(out + used, "...", 4);
+            return out;
+        }
+        if (plain)
+            memcpy(out + used, name + i, step);
+        else
+            out[used] = '?';
+        used += width;
+        i += step;
+    }
+    out[used] = 0;
+    return out;
 }

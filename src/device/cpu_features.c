@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bw_log.h"
+
 static bw_cpu_features features;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -76,6 +78,9 @@ static void detect_name(void)
 
 static void lower_to(const char *level)
 {
+    if (strcmp(level, "baseline") != 0 && strcmp(level, "avx2") != 0 && strcmp(level, "avx512") != 0 &&
+        strcmp(level, "amx") != 0)
+        bw_log_warn("BW_CPU_LEVEL=%s is not known (baseline, avx2, avx512 and amx are) and changes nothing", level);
     bool keep_avx2 = strcmp(level, "baseline") != 0;
     bool keep_avx512 = keep_avx2 && strcmp(level, "avx2") != 0;
     bool keep_amx = keep_avx512 && strcmp(level, "avx512") != 0;

@@ -20,6 +20,8 @@ struct bw_gguf_writer {
     bw_arena arena;
     gguf_pair *pairs;
     size_t n_pairs, cap_pairs;
+    bw_name_index keys; /* has room for n_keys pairs */
+    size_t n_keys;
     declared_tensor *tensors;
     size_t n_tensors, cap_tensors;
     uint64_t alignment;
@@ -42,6 +44,7 @@ void bw_gguf_writer_free(bw_gguf_writer *writer)
     if (!writer)
         return;
     bw_free(writer->pairs);
+    bw_name_index_deinit(&writer->keys);
     bw_free(writer->tensors);
     bw_arena_deinit(&writer->arena);
     bw_free(writer);
@@ -107,6 +110,23 @@ static bw_status copy_value(bw_gguf_writer *w, const char *key, const bw_gguf_va
     return BW_OK;
 }
 
+/* Room in the index for one pair more; it doubles, so that many thousand keys cost no more than they should. */
+static bool grow_keys(bw_gguf_writer *w)
+{
+    if (w->n_pairs < w->n_keys)
+        return true;
+    bw_name_index larger;
+    size_t n_keys = w->n_keys ? w->n_keys * 2 : 64;
+    if (!bw_name_index_init(&larger, n_keys))
+        return false;
+    for (size_t i = 0; i < w->n_pairs; i++)
+        bw_name_index_add(&larger, w->pairs, bw_gguf_name_of_pair, i);
+    bw_name_index_deinit(&w->keys);
+    w->keys = larger;
+    w->n_keys = n_keys;
+    return true;
+}
+
 bw_status bw_gguf_writer_set(bw_gguf_writer *w, const char *key, const bw_gguf_value *value, bw_err *err)
 {
     size_t n = strlen(key);
@@ -119,15 +139,16 @@ bw_status bw_gguf_writer_set(bw_gguf_writer *w, const char *key, const bw_gguf_v
     }
     bw_gguf_value copy;
     BW_TRY(copy_value(w, key, value, &copy, 1, err));
-    for (size_t i = 0; i < w->n_pairs; i++)
-        if (strcmp(w->pairs[i].key, key) == 0) {
-            w->pairs[i].value = copy;
-            return BW_OK;
-        }
+    size_t there = bw_name_index_find(&w->keys, w->pairs, bw_gguf_name_of_pair, key, n);
+    if (there != SIZE_MAX) {
+        w->pairs[there].value = copy;
+        return BW_OK;
+    }
     char *name = bw_arena_strndup(&w->arena, key, n);
-    if (!name || !bw_reserve((void **)&w->pairs, &w->cap_pairs, w->n_pairs + 1, sizeof *w->pairs))
+    if (!name || !grow_keys(w) || !bw_reserve((void **)&w->pairs, &w->cap_pairs, w->n_pairs + 1, sizeof *w->pairs))
         return bw_fail_memory(err, n, "a metadata value");
     w->pairs[w->n_pairs++] = (gguf_pair){name, n, copy};
+    bw_name_index_add(&w->keys, w->pairs, bw_gguf_name_of_pair, w->n_pairs - 1);
     return BW_OK;
 }
 

@@ -1,11 +1,10 @@
-/* Names to numbers in O(1), and names made fit for messages. Owns no names. */
+/* Names to numbers in O(1). Owns no names. */
 #include "name_index.h"
 
 #include <string.h>
 
 #include "bw_mem.h"
 #include "bw_rng.h"
-#include "bw_str.h"
 
 bool bw_name_index_init(bw_name_index *index, size_t n)
 {
@@ -69,27 +68,4 @@ size_t bw_name_index_add(bw_name_index *index, const void *items, bw_name_of_fn 
         return index->slots[slot] - 1;
     index->slots[slot] = (uint32_t)i + 1;
     return SIZE_MAX;
-}
-
-const char *bw_name_show(char out[BW_NAME_SHOWN], const char *name, size_t n_bytes)
-{
-    size_t used = 0, i = 0;
-    while (i < n_bytes) {
-        uint32_t codepoint = 0;
-        int n = bw_utf8_decode(name + i, n_bytes - i, &codepoint);
-        bool plain = n > 0 && codepoint >= 0x20 && !(codepoint >= 0x7f && codepoint < 0xa0);
-        size_t step = n > 0 ? (size_t)n : 1, width = plain ? step : 1;
-        if (used + width + 4 > BW_NAME_SHOWN) {
-            memcpy(out + used, "...", 4);
-            return out;
-        }
-        if (plain)
-            memcpy(out + used, name + i, step);
-        else
-            out[used] = '?';
-        used += width;
-        i += step;
-    }
-    out[used] = 0;
-    return out;
 }

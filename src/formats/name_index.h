@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bw_str.h"
+
 /* Open addressing; a slot holds an item's number + 1. The seed is random so that a file cannot be made to collide. */
 typedef struct bw_name_index {
     uint32_t *slots; /* [n_slots] */
@@ -28,10 +30,5 @@ size_t bw_name_index_find(const bw_name_index *index, const void *items, bw_name
                           size_t n_bytes);
 /* Add item i; returns the number of an item that has the same name already, or SIZE_MAX when it was added. */
 size_t bw_name_index_add(bw_name_index *index, const void *items, bw_name_of_fn *name_of, size_t i);
-
-/* A name from a file made fit for a message: control characters and bytes that are no UTF-8 become '?', long ones are
- * cut. Returns out. */
-enum { BW_NAME_SHOWN = 96 };
-const char *bw_name_show(char out[BW_NAME_SHOWN], const char *name, size_t n_bytes);
 
 #endif

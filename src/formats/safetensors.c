@@ -7,13 +7,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "bw_json.h"
 #include "bw_mem.h"
 #include "bw_str.h"
 
-enum { MAX_HEADER = 100000000, MAX_INDEX = 256 << 20, MAX_TENSORS = 1 << 22, MAX_FILES = 10000 };
+enum {
+    MAX_HEADER = 100000000,
+    MAX_INDEX = 256 << 20,
+    MAX_TENSORS = 1 << 22,
+    MAX_METADATA = 1 << 16,
+    MAX_FILES = 10000
+};
 
 static const struct {
     const char *name;
@@ -42,50 +48,6 @@ static bw_name name_of_tensor(const void *items, size_t i)
 {
     const char *name = ((const bw_safetensor *)items)[i].name;
     return (bw_name){name, strlen(name)};
-}
-
-/* ---- JSON ---- */
-
-/* jansson does not always say that an allocation failed, and may then even return a string that lacks a character; this
- * remembers it. */
-static _Thread_local bool json_ran_out;
-
-static void *json_alloc(size_t n_bytes)
-{
-    void *memory = bw_alloc(n_bytes);
-    if (!memory)
-        json_ran_out = true;
-    return memory;
-}
-
-static void use_our_memory(void)
-{
-    json_set_alloc_funcs(json_alloc, bw_free);
-}
-
-bw_status bw_json_parse(const char *text, size_t n_bytes, const char *path, const char *what, json_t **root,
-                        bw_err *err)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, use_our_memory);
-    json_error_t e = {0};
-    json_ran_out = false;
-    *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
-    if (json_ran_out) {
-        json_decref(*root);
-        *root = NULL;
-        return bw_fail_memory(err, n_bytes, path);
-    }
-    if (*root && json_is_object(*root))
-        return BW_OK;
-    if (!*root) {
-        char shown[BW_NAME_SHOWN];
-        return bw_fail(err, BW_E_FORMAT, "%s: %s is not valid JSON (at byte %d: %s)", path, what, e.position,
-                       bw_name_show(shown, e.text, strlen(e.text)));
-    }
-    json_decref(*root);
-    *root = NULL;
-    return bw_fail(err, BW_E_FORMAT, "%s: %s is JSON, but not an object", path, what);
 }
 
 /* ---- one file's header ---- */
@@ -137,6 +99,8 @@ static bw_status read_tensor(bw_safetensors *st, const file_part *f, const char 
                        "%s is cut short or damaged: tensor %s lies at bytes %" PRId64 " to %" PRId64
                        " of the data, which has %zu",
                        f->path, shown, begin, end, f->n_data);
+    if (need < 0)
+        return bw_fail(err, BW_E_FORMAT, "%s: tensor %s has a shape whose size is beyond 2^63 bytes", f->path, shown);
     if (need != end - begin)
         return bw_fail(err, BW_E_FORMAT,
                        "%s: tensor %s takes %" PRId64 " bytes by its shape, and %" PRId64 " by its data_offsets",
@@ -149,17 +113,29 @@ static bw_status read_tensor(bw_safetensors *st, const file_part *f, const char 
     return BW_OK;
 }
 
+static const char *find_metadata(const bw_safetensors *st, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(st->metadata[i].key, key) == 0)
+            return st->metadata[i].value;
+    return NULL;
+}
+
 static bw_status read_metadata(bw_safetensors *st, const file_part *f, json_t *object, bw_err *err)
 {
+    size_t n_earlier = st->n_metadata; /* of other files; within one, JSON's keys differ */
     if (!json_is_object(object))
         return bw_fail(err, BW_E_FORMAT, "%s: __metadata__ is not an object", f->path);
+    if (json_object_size(object) > MAX_METADATA - n_earlier)
+        return bw_fail(err, BW_E_FORMAT, "%s has %zu metadata entries; at most %d can be read", f->path,
+                       json_object_size(object), MAX_METADATA);
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
         if (!json_is_string(value))
             return bw_fail(err, BW_E_FORMAT, "%s: __metadata__ holds something else than strings", f->path);
-        if (bw_safetensors_metadata(st, key))
+        if (find_metadata(st, n_earlier, key))
             continue; /* an earlier file's */
         char *k = bw_arena_strndup(&st->arena, key, strlen(key));
         char *v = bw_arena_strndup(&st->arena, json_string_value(value), json_string_length(value));
@@ -503,10 +479,7 @@ const bw_safetensor *bw_safetensors_find(const bw_safetensors *st, const char *n
 
 const char *bw_safetensors_metadata(const bw_safetensors *st, const char *key)
 {
-    for (size_t i = 0; i < st->n_metadata; i++)
-        if (strcmp(st->metadata[i].key, key) == 0)
-            return st->metadata[i].value;
-    return NULL;
+    return find_metadata(st, st->n_metadata, key);
 }
 
 const bw_map *bw_safetensors_map(const bw_safetensors *st, int part)

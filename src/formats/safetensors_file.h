@@ -34,8 +34,5 @@ typedef struct file_part {
 
 /* The name in a safetensors header, or NULL when the format has no such type. */
 const char *bw_safetensors_dtype_name(bw_dtype dtype);
-/* A JSON object, without repeated keys; what: "the header". The caller drops *root with json_decref. */
-bw_status bw_json_parse(const char *text, size_t n_bytes, const char *path, const char *what, json_t **root,
-                        bw_err *err);
 
 #endif

@@ -26,11 +26,23 @@ const bw_model_def *bw_model_find(const bw_source *source)
     return NULL;
 }
 
-static bw_status get_i32(const bw_source *source, const char *gguf, const char *hf, bool required, int64_t max,
-                         int32_t *out, bw_err *err)
+void bw_model_list_architectures(bool gguf, bw_str *out)
+{
+    const char *last = "";
+    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++) {
+        const char *name = gguf ? defs[i].gguf_architecture : defs[i].hf_class;
+        if (strcmp(name, last) != 0)
+            bw_str_add_format(out, "%s%s", *last ? ", " : "", name);
+        last = name;
+    }
+}
+
+/* What the file does not say keeps the value it has; 0 means that the file must say it. */
+static bw_status get_i32(const bw_source *source, const char *gguf, const char *hf, int64_t max, int32_t *out,
+                         bw_err *err)
 {
     int64_t value = *out;
-    BW_TRY(bw_source_get_i64(source, gguf, hf, required, 1, max, &value, err));
+    BW_TRY(bw_source_get_i64(source, gguf, hf, *out == 0, 1, max, &value, err));
     *out = (int32_t)value;
     return BW_OK;
 }
@@ -46,22 +58,52 @@ static bw_status find_vocabulary(const bw_source *source, bw_model_config *c, bw
     return BW_OK;
 }
 
+/* config.json may ask for another activation than the architecture's own; GGUF has no word for it. */
+static bw_status configure_activation(const bw_source *source, bw_model_config *c, bw_err *err)
+{
+    static const struct {
+        const char *name;
+        bw_activation activation;
+    } names[] = {{"silu", BW_ACTIVATION_SILU},
+                 {"swish", BW_ACTIVATION_SILU},
+                 {"gelu", BW_ACTIVATION_GELU_ERF},
+                 {"gelu_new", BW_ACTIVATION_GELU_TANH},
+                 {"gelu_pytorch_tanh", BW_ACTIVATION_GELU_TANH}};
+    const json_t *json = source->gguf ? NULL : json_object_get(source->text, "hidden_activation");
+    if (!source->gguf && (!json || json_is_null(json)))
+        json = json_object_get(source->text, "hidden_act");
+    if (!json || json_is_null(json))
+        return BW_OK;
+    const char *name = json_string_value(json);
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i].name) == 0) {
+            c->activation = names[i].activation;
+            return BW_OK;
+        }
+    char shown[BW_NAME_SHOWN];
+    name = name ? name : "(no string)";
+    return bw_fail(err, BW_E_UNSUPPORTED, "%s: config.json: activation \"%s\" is not supported; silu and gelu are",
+                   source->path, bw_name_show(shown, name, strlen(name)));
+}
+
 bw_status bw_model_configure_decoder(const bw_source *source, bw_model_config *c, bw_err *err)
 {
-    double eps = 0;
-    BW_TRY(get_i32(source, "block_count", "num_hidden_layers", true, BW_MODEL_MAX_LAYERS, &c->n_layers, err));
-    BW_TRY(get_i32(source, "embedding_length", "hidden_size", true, 1 << 20, &c->n_embd, err));
-    BW_TRY(get_i32(source, "feed_forward_length", "intermediate_size", true, 1 << 24, &c->n_ff, err));
-    BW_TRY(get_i32(source, "attention.head_count", "num_attention_heads", true, 4096, &c->n_heads, err));
-    c->n_kv_heads = c->n_heads;
-    BW_TRY(get_i32(source, "attention.head_count_kv", "num_key_value_heads", false, 4096, &c->n_kv_heads, err));
-    BW_TRY(get_i32(source, "context_length", "max_position_embeddings", true, INT32_MAX, &c->n_ctx_train, err));
-    BW_TRY(bw_source_get_f64(source, "attention.layer_norm_rms_epsilon", "rms_norm_eps", true, 0, 1, &eps, err));
+    double eps = (double)c->eps;
+    BW_TRY(get_i32(source, "block_count", "num_hidden_layers", BW_MODEL_MAX_LAYERS, &c->n_layers, err));
+    BW_TRY(get_i32(source, "embedding_length", "hidden_size", 1 << 20, &c->n_embd, err));
+    BW_TRY(get_i32(source, "feed_forward_length", "intermediate_size", 1 << 24, &c->n_ff, err));
+    BW_TRY(get_i32(source, "attention.head_count", "num_attention_heads", 4096, &c->n_heads, err));
+    if (!c->n_kv_heads)
+        c->n_kv_heads = c->n_heads;
+    BW_TRY(get_i32(source, "attention.head_count_kv", "num_key_value_heads", 4096, &c->n_kv_heads, err));
+    BW_TRY(get_i32(source, "context_length", "max_position_embeddings", INT32_MAX, &c->n_ctx_train, err));
+    BW_TRY(bw_source_get_f64(source, "attention.layer_norm_rms_epsilon", "rms_norm_eps", eps == 0, 0, 1, &eps, err));
     c->eps = (float)eps;
-    c->head_dim = c->n_embd / c->n_heads;
-    BW_TRY(get_i32(source, "attention.key_length", "head_dim", false, 4096, &c->head_dim, err));
+    if (!c->head_dim)
+        c->head_dim = c->n_embd / c->n_heads;
+    BW_TRY(get_i32(source, "attention.key_length", "head_dim", 4096, &c->head_dim, err));
     int32_t value_length = c->head_dim;
-    BW_TRY(get_i32(source, "attention.value_length", NULL, false, 4096, &value_length, err));
+    BW_TRY(get_i32(source, "attention.value_length", NULL, 4096, &value_length, err));
     if (c->head_dim < 1 || value_length != c->head_dim)
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values", source->path, c->head_dim,
                        value_length);
@@ -70,8 +112,9 @@ bw_status bw_model_configure_decoder(const bw_source *source, bw_model_config *c
                        c->n_kv_heads);
     c->embedding_scale = 1;
     c->attention_scale = (float)(1 / sqrt((double)c->head_dim));
-    c->activation = BW_ACTIVATION_SILU;
-    c->rope = (bw_rope_config){.base = 10000, .n_rot = c->head_dim, .n_ctx_original = c->n_ctx_train};
+    BW_TRY(configure_activation(source, c, err));
+    c->rope = (bw_rope_config){
+        .base = c->rope.base > 0 ? c->rope.base : 10000, .n_rot = c->head_dim, .n_ctx_original = c->n_ctx_train};
     BW_TRY(bw_model_configure_rope(source, "full_attention", &c->rope, err));
     return find_vocabulary(source, c, err);
 }

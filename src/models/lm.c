@@ -50,6 +50,17 @@ static char *model_name(const bw_source *source)
     return bw_strdup(slash && slash[1] ? slash + 1 : source->path);
 }
 
+static bw_status refuse_architecture(const bw_source *source, bw_err *err)
+{
+    bw_str known = {0};
+    bw_model_list_architectures(source->gguf != NULL, &known);
+    bw_status status = known.failed ? bw_fail_memory(err, known.len, "a list of architectures")
+                                    : bw_fail(err, BW_E_UNSUPPORTED, "%s: architecture \"%s\" is not supported; %s are",
+                                              source->path, source->architecture, known.data);
+    bw_str_deinit(&known);
+    return status;
+}
+
 bw_status bw_lm_file_open(const char *path, bw_lm_file **out, bw_err *err)
 {
     *out = NULL;
@@ -60,9 +71,7 @@ bw_status bw_lm_file_open(const char *path, bw_lm_file **out, bw_err *err)
     if (status == BW_OK) {
         file->def = bw_model_find(&file->source);
         if (!file->def)
-            status = bw_fail(err, BW_E_UNSUPPORTED,
-                             "%s: architecture \"%s\" is not supported; llama, mistral, qwen2 and gemma3 are", path,
-                             file->source.architecture);
+            status = refuse_architecture(&file->source, err);
     }
     if (status == BW_OK)
         status = file->def->configure(&file->source, &file->config, err);
@@ -337,6 +346,8 @@ bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens,
     if (dst < 0 || src < 0 || dst >= lm->options.n_pages || src >= lm->options.n_pages || n_tokens < 0 ||
         n_tokens > BW_LM_PAGE_TOKENS)
         return bw_fail(err, BW_E_INTERNAL, "copy of %d tokens from page %d to %d", n_tokens, src, dst);
+    if (dst == src)
+        return BW_OK;
     int64_t page = lm->kv_head_bytes * c->n_kv_heads, one = page * lm->options.n_pages;
     int64_t bytes = lm->kv_head_bytes / BW_LM_PAGE_TOKENS * n_tokens;
     for (int64_t half = 0; half < 2 * (int64_t)c->n_layers; half++)

@@ -55,7 +55,9 @@ typedef struct bw_rope_config {
     int32_t n_rot;
     bool interleaved;
     bw_rope_scaling scaling;
-    double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, attention_factor;
+    double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow;
+    double attention_factor;   /* YaRN's magnitude; 0 = from factor */
+    double attention_multiply; /* GGUF's attn_factor, on top of that; 0 = 1 */
     int32_t n_ctx_original;
 } bw_rope_config;
 
@@ -75,7 +77,8 @@ typedef struct bw_model_config {
     bool has_post_norms;                   /* a norm after attention and after the feed-forward part (Gemma) */
 } bw_model_config;
 
-/* The parts that every decoder-only transformer here shares; a model's configure calls it first. */
+/* The parts that every decoder-only transformer here shares; a model's configure calls it first, on a zeroed config in
+ * which it has set what files of this architecture may leave out (0 of anything else must be in the file). */
 bw_status bw_model_configure_decoder(const bw_source *source, bw_model_config *config, bw_err *err);
 /* rope_scaling of config.json (or rope_parameters; kind NULL or "full_attention"/"sliding_attention"), rope.* of GGUF.
  */
@@ -113,6 +116,8 @@ typedef struct bw_model_def {
 
 /* NULL when no row matches. */
 const bw_model_def *bw_model_find(const bw_source *source);
+/* "llama, mistral, ...": the names that a GGUF file or config.json may have. */
+void bw_model_list_architectures(bool gguf, bw_str *out);
 
 /* What a model's layers have in common at run time. */
 bw_nn_attention_config bw_model_attention_config(const bw_model *model, int layer);

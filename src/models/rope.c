@@ -17,10 +17,29 @@ static bw_status scaling_by_name(const bw_source *source, const char *name, bw_r
         rope->scaling = BW_ROPE_LLAMA3;
     else if (strcmp(name, "yarn") == 0)
         rope->scaling = BW_ROPE_YARN;
-    else
+    else {
+        char shown[BW_NAME_SHOWN];
         return bw_fail(err, BW_E_UNSUPPORTED,
                        "%s: rope scaling \"%s\" is not supported; none, linear, llama3 and yarn are", source->path,
-                       name);
+                       bw_name_show(shown, name, strlen(name)));
+    }
+    return BW_OK;
+}
+
+/* What converters write beside "yarn". */
+static bw_status configure_gguf_yarn(const bw_source *source, bw_rope_config *rope, bw_err *err)
+{
+    double extrapolation = 1, log_multiplier = 0;
+    BW_TRY(
+        bw_source_get_f64(source, "rope.scaling.yarn_attn_factor", NULL, false, 0, 1e6, &rope->attention_factor, err));
+    BW_TRY(bw_source_get_f64(source, "rope.scaling.yarn_beta_fast", NULL, false, 0, 1e6, &rope->beta_fast, err));
+    BW_TRY(bw_source_get_f64(source, "rope.scaling.yarn_beta_slow", NULL, false, 0, 1e6, &rope->beta_slow, err));
+    BW_TRY(bw_source_get_f64(source, "rope.scaling.yarn_ext_factor", NULL, false, -1e6, 1e6, &extrapolation, err));
+    BW_TRY(bw_source_get_f64(source, "rope.scaling.yarn_log_multiplier", NULL, false, -1e6, 1e6, &log_multiplier, err));
+    if ((extrapolation >= 0 && extrapolation != 1) || log_multiplier != 0)
+        return bw_fail(err, BW_E_UNSUPPORTED,
+                       "%s: rope.scaling.yarn_ext_factor %g and yarn_log_multiplier %g are not supported; 1 and 0 are",
+                       source->path, extrapolation, log_multiplier);
     return BW_OK;
 }
 
@@ -30,13 +49,16 @@ static bw_status configure_gguf(const bw_source *source, bw_rope_config *rope, b
     BW_TRY(bw_source_get_i64(source, "rope.dimension_count", NULL, false, 0, rope->n_rot, &n_rot, err));
     rope->n_rot = (int32_t)n_rot;
     BW_TRY(bw_source_get_f64(source, "rope.freq_base", NULL, false, 1, 1e12, &rope->base, err));
-    double linear = 0;
-    BW_TRY(bw_source_get_f64(source, "rope.scale_linear", NULL, false, 0, 1e6, &linear, err));
-    BW_TRY(bw_source_get_f64(source, "rope.scaling.factor", NULL, false, 0, 1e6, &rope->factor, err));
-    BW_TRY(bw_source_get_f64(source, "rope.scaling.attn_factor", NULL, false, 0, 1e6, &rope->attention_factor, err));
+    double factor = 0; /* 0 = none; the older key counts where the newer one is absent */
+    BW_TRY(bw_source_get_f64(source, "rope.scale_linear", NULL, false, 0, 1e6, &factor, err));
+    BW_TRY(bw_source_get_f64(source, "rope.scaling.factor", NULL, false, 0, 1e6, &factor, err));
+    if (factor > 0)
+        rope->factor = factor;
+    BW_TRY(bw_source_get_f64(source, "rope.scaling.attn_factor", NULL, false, 0, 1e6, &rope->attention_multiply, err));
     BW_TRY(
         bw_source_get_i64(source, "rope.scaling.original_context_length", NULL, false, 0, INT32_MAX, &original, err));
     rope->n_ctx_original = (int32_t)original;
+    BW_TRY(configure_gguf_yarn(source, rope, err));
     char key[96];
     snprintf(key, sizeof key, "%s.rope.scaling.type", source->architecture);
     bw_gguf_string type;
@@ -46,9 +68,8 @@ static bw_status configure_gguf(const bw_source *source, bw_rope_config *rope, b
         char name[32];
         snprintf(name, sizeof name, "%.*s", (int)(type.n_bytes < 31 ? type.n_bytes : 31), type.data);
         BW_TRY(scaling_by_name(source, name, rope, err));
-    } else if (linear > 0) {
+    } else if (factor > 0) {
         rope->scaling = BW_ROPE_LINEAR;
-        rope->factor = linear;
     }
     return BW_OK;
 }
@@ -63,6 +84,20 @@ static bw_status number(const bw_source *source, const json_t *object, const cha
     if (!json_is_number(value) || !(v >= min && v <= 1e12))
         return bw_fail(err, BW_E_FORMAT, "%s: config.json: rope %s is not a sensible number", source->path, name);
     *out = v;
+    return BW_OK;
+}
+
+/* What transformers' yarn takes besides: attention_factor follows from mscale and mscale_all_dim where it is not given
+ * itself. */
+static bw_status configure_json_yarn(const bw_source *source, const json_t *scaling, bw_rope_config *rope, bw_err *err)
+{
+    double scale = 0, scale_all = 0;
+    BW_TRY(number(source, scaling, "mscale", 0, &scale, err));
+    BW_TRY(number(source, scaling, "mscale_all_dim", 0, &scale_all, err));
+    if (json_is_false(json_object_get(scaling, "truncate")))
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: config.json: rope truncate false is not supported", source->path);
+    if (rope->scaling == BW_ROPE_YARN && rope->attention_factor == 0 && scale > 0 && scale_all > 0 && rope->factor > 1)
+        rope->attention_factor = (0.1 * scale * log(rope->factor) + 1) / (0.1 * scale_all * log(rope->factor) + 1);
     return BW_OK;
 }
 
@@ -91,6 +126,7 @@ static bw_status configure_json(const bw_source *source, const char *kind, bw_ro
         BW_TRY(number(source, scaling, "beta_slow", 0, &rope->beta_slow, err));
         BW_TRY(number(source, scaling, "attention_factor", 0, &rope->attention_factor, err));
         BW_TRY(number(source, scaling, "original_max_position_embeddings", 1, &original, err));
+        BW_TRY(configure_json_yarn(source, scaling, rope, err));
     }
     if (original > INT32_MAX || partial > 1)
         return bw_fail(err, BW_E_FORMAT, "%s: config.json: rope parameters are out of range", source->path);
@@ -106,10 +142,13 @@ bw_status bw_model_configure_rope(const bw_source *source, const char *kind, bw_
     rope->high_freq_factor = 4;
     rope->beta_fast = 32;
     rope->beta_slow = 1;
-    rope->attention_factor = 0;
+    rope->attention_factor = rope->attention_multiply = 0;
     BW_TRY(source->gguf ? configure_gguf(source, rope, err) : configure_json(source, kind, rope, err));
     if (rope->n_rot % 2 != 0)
         return bw_fail(err, BW_E_FORMAT, "%s: an odd number (%d) of rotated dimensions", source->path, rope->n_rot);
+    if (rope->scaling == BW_ROPE_YARN && !(rope->base > 1 && rope->beta_fast > 0 && rope->beta_slow > 0))
+        return bw_fail(err, BW_E_FORMAT, "%s: YaRN needs a rope base above 1, beta_fast and beta_slow above 0",
+                       source->path);
     if (rope->scaling != BW_ROPE_NONE && !(rope->factor > 0))
         return bw_fail(err, BW_E_FORMAT, "%s: rope scaling without a factor above 0", source->path);
     if ((rope->scaling == BW_ROPE_YARN || rope->scaling == BW_ROPE_LLAMA3) && rope->n_ctx_original < 1)
@@ -163,8 +202,10 @@ void bw_rope_compute_inv_freq(const bw_rope_config *rope, const float *divisors,
         inv_freq[i] = (float)(divisors ? freq / (double)divisors[i] : freq);
     }
     *magnitude = 1;
-    if (rope->attention_factor > 0)
+    if (rope->scaling == BW_ROPE_YARN && rope->attention_factor > 0)
         *magnitude = (float)rope->attention_factor;
     else if (rope->scaling == BW_ROPE_YARN && rope->factor > 1)
         *magnitude = (float)(0.1 * log(rope->factor) + 1);
+    if (rope->attention_multiply > 0)
+        *magnitude *= (float)rope->attention_multiply;
 }

@@ -3,11 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bw_json.h"
 #include "bw_mem.h"
 #include "bw_str.h"
 #include "model.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };
+
+/* The name is shown to people and becomes part of keys. */
+static bw_status check_architecture(const bw_source *source, const char *where, bw_err *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    size_t n = strspn(source->architecture, letters);
+    if (n == 0 || source->architecture[n] != 0)
+        return bw_fail(err, BW_E_FORMAT, "%s: %s is empty or holds other characters than letters, digits, _, - and .",
+                       source->path, where);
+    return BW_OK;
+}
 
 static bw_status open_gguf(const char *path, bw_source *source, bw_err *err)
 {
@@ -17,13 +29,13 @@ static bw_status open_gguf(const char *path, bw_source *source, bw_err *err)
     BW_TRY(bw_gguf_get_string(source->gguf, "general.architecture", &architecture, &found, err));
     if (!found)
         return bw_fail(err, BW_E_FORMAT, "%s has no general.architecture: it is no model", path);
-    if (architecture.n_bytes >= sizeof source->architecture)
-        return bw_fail(err, BW_E_UNSUPPORTED, "%s: general.architecture has %zu bytes", path, architecture.n_bytes);
+    if (architecture.n_bytes >= sizeof source->architecture ||
+        (architecture.n_bytes && memchr(architecture.data, 0, architecture.n_bytes)))
+        return bw_fail(err, BW_E_FORMAT, "%s: general.architecture has %zu bytes, too many, or a zero among them", path,
+                       architecture.n_bytes);
     memcpy(source->architecture, architecture.data, architecture.n_bytes);
     source->architecture[architecture.n_bytes] = 0;
-    if (strlen(source->architecture) != architecture.n_bytes)
-        return bw_fail(err, BW_E_FORMAT, "%s: general.architecture holds a NUL byte", path);
-    return BW_OK;
+    return check_architecture(source, "general.architecture", err);
 }
 
 static bw_status read_config(const char *path, bw_source *source, bw_err *err)
@@ -37,15 +49,10 @@ static bw_status read_config(const char *path, bw_source *source, bw_err *err)
     char *text = NULL;
     size_t n_bytes = 0;
     bw_status status = bw_file_read(name.data, MAX_CONFIG_BYTES, &text, &n_bytes, err);
-    if (status == BW_OK) {
-        json_error_t json_error;
-        source->config = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &json_error);
-        if (!json_is_object(source->config))
-            status = bw_fail(err, BW_E_FORMAT, "%s is no JSON object: line %d: %s", name.data, json_error.line,
-                             source->config ? "another type" : json_error.text);
-    } else {
+    if (status == BW_OK)
+        status = bw_json_parse(text, n_bytes, name.data, "the configuration", &source->config, err);
+    else
         bw_err_prefix(err, "%s needs a config.json beside it", path);
-    }
     bw_free(text);
     bw_str_deinit(&name);
     if (status != BW_OK)
@@ -57,7 +64,13 @@ static bw_status read_config(const char *path, bw_source *source, bw_err *err)
         return bw_fail(err, BW_E_FORMAT, "%s/config.json names no architecture (\"architectures\": [\"...\"])",
                        source->directory);
     snprintf(source->architecture, sizeof source->architecture, "%s", class_name);
-    return BW_OK;
+    if (json_is_object(json_object_get(source->config, "quantization_config")))
+        return bw_fail(
+            err, BW_E_UNSUPPORTED,
+            "%s: its safetensors are quantised (quantization_config in config.json), which is not supported; "
+            "take the model unquantised or as GGUF",
+            path);
+    return check_architecture(source, "config.json's architecture", err);
 }
 
 /* Where the text model lies among the tensors of a larger one. */
@@ -120,7 +133,7 @@ void bw_source_close(bw_source *source)
     *source = (bw_source){0};
 }
 
-/* "block_count" to "llama.block_count"; keys with a dot in front ("general.") are taken as they are. */
+/* "block_count" to "llama.block_count" */
 static void full_key(const bw_source *source, const char *key, char out[160])
 {
     snprintf(out, 160, "%s.%s", source->architecture, key);
@@ -131,25 +144,30 @@ static bw_status missing(const bw_source *source, const char *name, bw_err *err)
     return bw_fail(err, BW_E_FORMAT, "%s does not say %s", source->path, name);
 }
 
+/* The key that messages name, and for safetensors config.json's value (NULL when absent or null). */
+static const json_t *name_key(const bw_source *source, const char *gguf_key, const char *hf_name, char key[160])
+{
+    key[0] = 0;
+    if (source->gguf && gguf_key)
+        full_key(source, gguf_key, key);
+    if (source->gguf || !hf_name)
+        return NULL;
+    snprintf(key, 160, "%s", hf_name);
+    const json_t *json = json_object_get(source->text, hf_name);
+    return json_is_null(json) ? NULL : json;
+}
+
 bw_status bw_source_get_i64(const bw_source *source, const char *gguf_key, const char *hf_name, bool required,
                             int64_t min, int64_t max, int64_t *out, bw_err *err)
 {
-    char key[160] = "";
-    bool found = false;
-    int64_t value = 0;
-    if (source->gguf && gguf_key) {
-        full_key(source, gguf_key, key);
+    char key[160];
+    const json_t *json = name_key(source, gguf_key, hf_name, key);
+    bool found = json != NULL;
+    int64_t value = json_integer_value(json);
+    if (json && !json_is_integer(json))
+        return bw_fail(err, BW_E_FORMAT, "%s: config.json: %s is no integer", source->path, hf_name);
+    if (source->gguf && gguf_key)
         BW_TRY(bw_gguf_get_i64(source->gguf, key, &value, &found, err));
-    } else if (!source->gguf && hf_name) {
-        snprintf(key, sizeof key, "%s", hf_name);
-        const json_t *json = json_object_get(source->text, hf_name);
-        if (json && !json_is_null(json)) {
-            if (!json_is_integer(json))
-                return bw_fail(err, BW_E_FORMAT, "%s: config.json: %s is no integer", source->path, hf_name);
-            value = json_integer_value(json);
-            found = true;
-        }
-    }
     if (!found)
         return required ? missing(source, key, err) : BW_OK;
     if (value < min || value > max)
@@ -162,22 +180,14 @@ bw_status bw_source_get_i64(const bw_source *source, const char *gguf_key, const
 bw_status bw_source_get_f64(const bw_source *source, const char *gguf_key, const char *hf_name, bool required,
                             double min, double max, double *out, bw_err *err)
 {
-    char key[160] = "";
-    bool found = false;
-    double value = 0;
-    if (source->gguf && gguf_key) {
-        full_key(source, gguf_key, key);
+    char key[160];
+    const json_t *json = name_key(source, gguf_key, hf_name, key);
+    bool found = json != NULL;
+    double value = json_number_value(json);
+    if (json && !json_is_number(json))
+        return bw_fail(err, BW_E_FORMAT, "%s: config.json: %s is no number", source->path, hf_name);
+    if (source->gguf && gguf_key)
         BW_TRY(bw_gguf_get_f64(source->gguf, key, &value, &found, err));
-    } else if (!source->gguf && hf_name) {
-        snprintf(key, sizeof key, "%s", hf_name);
-        const json_t *json = json_object_get(source->text, hf_name);
-        if (json && !json_is_null(json)) {
-            if (!json_is_number(json))
-                return bw_fail(err, BW_E_FORMAT, "%s: config.json: %s is no number", source->path, hf_name);
-            value = json_number_value(json);
-            found = true;
-        }
-    }
     if (!found)
         return required ? missing(source, key, err) : BW_OK;
     if (!(value >= min && value <= max))

@@ -55,8 +55,9 @@ static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, i
         return;
     }
     const bw_source_tensor *t = &e.src;
-    bool fits = role == ROLE_VECTOR ? bw_shape_elements(t->dims, t->n_dims) == k && t->dims[t->n_dims - 1] == k
-                                    : t->n_dims == 2 && t->dims[0] == n && t->dims[1] == k;
+    bool fits = role == ROLE_VECTOR
+                    ? t->n_dims > 0 && t->dims[t->n_dims - 1] == k && bw_shape_elements(t->dims, t->n_dims) == k
+                    : t->n_dims == 2 && t->dims[0] == n && t->dims[1] == k;
     if (!fits) {
         bw_tensor shown = bw_tensor_view(t->dtype, t->n_dims, t->dims, NULL);
         char text[96];
@@ -124,9 +125,10 @@ static bool add_all(struct list *list, bw_model *model)
 {
     const bw_model_config *c = list->config;
     bw_source_tensor t;
-    bool tied = !bw_source_find(list->source, "output.weight", "lm_head.weight", &t);
-    if (!tied && !list->source->gguf && json_is_true(json_object_get(list->source->text, "tie_word_embeddings")))
-        tied = true;
+    const json_t *says = list->source->gguf ? NULL : json_object_get(list->source->text, "tie_word_embeddings");
+    bool tied = json_is_true(says) || !bw_source_find(list->source, "output.weight", "lm_head.weight", &t);
+    if (json_is_false(says))
+        tied = false; /* then a missing matrix is an error, as any other */
     add(list, tied ? ROLE_MATRIX : ROLE_TABLE, &model->embedding, c->n_vocab, c->n_embd, true, -1, "token_embd.weight",
         "embed_tokens.weight");
     for (int i = 0; i < c->n_layers; i++)

@@ -20,7 +20,9 @@ enum { BW_OP_MAX_IN = 8, BW_OP_MAX_OUT = 4 };
 
 typedef struct bw_op_call bw_op_call;
 /* A CPU kernel: every member of the team calls it; no barrier is needed at its end (the caller puts one where the next
- * call depends on this one). Members share work through call->next (bw_team_take) or bw_team_split. */
+ * call depends on this one). Members share work through call->next (bw_team_take) or bw_team_split. A member's scratch
+ * is its own; attention alone also writes into others', so a call that uses scratch must depend on it or be needed by
+ * it, which in a model the ones beside it are and do. */
 typedef void bw_op_kernel(const bw_op_call *call, bw_member *member);
 
 struct bw_op_call {
@@ -32,8 +34,11 @@ struct bw_op_call {
     bw_op_kernel *kernel;  /* set by bw_op_prepare */
     const char *variant;   /* the kernel's name, such as "avx2" */
     _Atomic int64_t *next; /* a counter that is 0 when the call begins */
-    void *scratch;         /* scratch_bytes for each member, 64-byte aligned: see bw_op_member_scratch */
-    size_t scratch_bytes;  /* set by bw_op_prepare: what one member needs, at the largest dims */
+    /* Scratch: scratch_bytes for each member, 64-byte aligned, found by bw_op_member_scratch. bw_op_prepare sets
+     * scratch_bytes to what one member needs at the largest dims. Who lets several calls share one scratch raises it to
+     * the largest of theirs: members may be in different calls at one time, and a member's part must not move. */
+    void *scratch;
+    size_t scratch_bytes;
 };
 
 static inline void *bw_op_member_scratch(const bw_op_call *call, const bw_member *member)

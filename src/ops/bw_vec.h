@@ -14,28 +14,7 @@
 #include <string.h>
 
 #include "bw_dtype.h"
-
-/* Kernels are written as functions of constants (types, numbers of rows) and become fast by inlining and unrolling.
- * Where speed is not wanted (sanitizers, coverage) they stay calls and loops: the instrumented unrolled code would take
- * minutes to compile. */
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BW_VEC_SMALL 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
-#define BW_VEC_SMALL 1
-#endif
-#endif
-
-#if defined(BW_VEC_SMALL)
-#define BW_INLINE static inline __attribute__((unused))
-#define BW_UNROLL
-#elif defined(__clang__)
-#define BW_INLINE static inline __attribute__((always_inline, unused))
-#define BW_UNROLL _Pragma("unroll")
-#else
-#define BW_INLINE static inline __attribute__((always_inline, unused))
-#define BW_UNROLL _Pragma("GCC unroll 32")
-#endif
+#include "bw_inline.h"
 
 #if defined(BW_VEC_AVX512)
 #include "bw_vec_avx512.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bw_clock.h"
+#include "bw_log.h"
 #include "bw_mem.h"
 #include "plan_private.h"
 
@@ -224,6 +225,19 @@ static void place_values(bw_plan *plan)
     }
 }
 
+/* An op for which no kernel fits runs by its reference, correct and very slow: that is never silent. */
+static void say_slow_ops(const bw_plan *plan)
+{
+    bool said[BW_OP_COUNT] = {0};
+    for (size_t i = 0; !plan->variant[0] && i < plan->n_calls; i++) {
+        const bw_op_call *call = &plan->calls[i].call;
+        if (!said[call->op] && strcmp(call->variant, "ref") == 0)
+            bw_log_warn("%s: no kernel here fits these shapes and types; the slow reference runs instead",
+                        bw_op_get(call->op)->name);
+        said[call->op] = said[call->op] || strcmp(call->variant, "ref") == 0;
+    }
+}
+
 bw_status bw_plan_finish(bw_plan *plan, bw_err *err)
 {
     if (plan->err.status != BW_OK) {
@@ -244,14 +258,17 @@ bw_status bw_plan_finish(bw_plan *plan, bw_err *err)
         size_t bytes = (call->scratch_bytes + 63) / 64 * 64;
         scratch = bytes > scratch ? bytes : scratch;
     }
+    say_slow_ops(plan);
     bw_plan_find_barriers(plan);
-    plan->scratch_bytes = scratch * (size_t)bw_team_size(plan->device->team);
+    if (!bw_mul_size(scratch, (size_t)bw_team_size(plan->device->team), &plan->scratch_bytes))
+        return bw_fail(err, BW_E_RANGE, "plan: %zu bytes of scratch for each thread are too many", scratch);
     plan->scratch = plan->scratch_bytes ? bw_alloc_aligned(plan->scratch_bytes) : NULL;
     plan->counters = bw_alloc_aligned((plan->n_calls + 1) * sizeof *plan->counters);
     if ((plan->scratch_bytes && !plan->scratch) || !plan->counters)
         return bw_fail_memory(err, plan->scratch_bytes, "a plan's scratch");
     for (size_t i = 0; i < plan->n_calls; i++) {
         plan->calls[i].call.scratch = plan->scratch;
+        plan->calls[i].call.scratch_bytes = scratch; /* one size for all: see bw_op_call */
         plan->calls[i].call.next = &plan->counters[i].next;
     }
     plan->finished = true;

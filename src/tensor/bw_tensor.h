@@ -28,7 +28,8 @@ static inline int64_t bw_tensor_elements(const bw_tensor *t)
 {
     return bw_shape_elements(t->dims, t->n_dims);
 }
-/* A contiguous tensor over data. */
+/* A contiguous tensor over data. Dims may come from a file unchecked: strides that overflow (of an impossible shape, or
+ * of one that a zero makes empty) become INT64_MAX. */
 bw_tensor bw_tensor_view(bw_dtype dtype, int n_dims, const int64_t *dims, const void *data);
 bool bw_tensor_is_contiguous(const bw_tensor *t);
 /* Bytes a contiguous tensor of this type and shape takes; -1 when impossible. */

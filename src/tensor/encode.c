@@ -36,12 +36,6 @@ static uint8_t level(float f, int top)
     return (uint8_t)bw_clamp_int(q, 0, top);
 }
 
-static void pack_nibbles(const uint8_t *q, uint8_t *out)
-{
-    for (int i = 0; i < 16; i++)
-        out[i] = (uint8_t)((q[i] & 15) | q[i + 16] << 4);
-}
-
 static void pack_fifth_bits(const uint8_t *q, uint8_t *out)
 {
     for (int i = 0; i < 4; i++) {
@@ -75,7 +69,7 @@ static bool q4_0(const float *x, const float *w, uint8_t *out)
     (void)w;
     uint8_t q[32];
     bool fits = symmetric(x, 8, out, q);
-    pack_nibbles(q, out + 2);
+    bw_pack_nibbles(q, out + 2);
     return fits;
 }
 
@@ -84,7 +78,7 @@ static bool q4_1(const float *x, const float *w, uint8_t *out)
     (void)w;
     uint8_t q[32];
     bool fits = affine(x, 15, out, q);
-    pack_nibbles(q, out + 4);
+    bw_pack_nibbles(q, out + 4);
     return fits;
 }
 
@@ -94,7 +88,7 @@ static bool q5_0(const float *x, const float *w, uint8_t *out)
     uint8_t q[32];
     bool fits = symmetric(x, 16, out, q);
     pack_fifth_bits(q, out + 2);
-    pack_nibbles(q, out + 6);
+    bw_pack_nibbles(q, out + 6);
     return fits;
 }
 
@@ -104,7 +98,7 @@ static bool q5_1(const float *x, const float *w, uint8_t *out)
     uint8_t q[32];
     bool fits = affine(x, 31, out, q);
     pack_fifth_bits(q, out + 4);
-    pack_nibbles(q, out + 8);
+    bw_pack_nibbles(q, out + 8);
     return fits;
 }
 

@@ -23,6 +23,12 @@ static inline int bw_clamp_int(int v, int low, int high)
 {
     return v < low ? low : v > high ? high : v;
 }
+/* Levels of 32 elements as nibbles: the first 16 low, the others high. */
+static inline void bw_pack_nibbles(const uint8_t *q, uint8_t *out)
+{
+    for (int i = 0; i < 16; i++)
+        out[i] = (uint8_t)((q[i] & 15) | q[i + 16] << 4);
+}
 /* Four floats at once (a vector extension that gcc and clang share): sums run in four lanes, added up in a fixed order.
  */
 typedef float bw_f4 __attribute__((vector_size(16)));

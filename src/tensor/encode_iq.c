@@ -70,12 +70,6 @@ static float iq4_search(const float *x, const float *w)
     return scale;
 }
 
-static void pack_nibbles(const uint8_t *q, uint8_t *out)
-{
-    for (int i = 0; i < 16; i++)
-        out[i] = (uint8_t)(q[i] | q[i + 16] << 4);
-}
-
 bool bw_encode_iq4_nl(const float *x, const float *w, uint8_t *out)
 {
     uint8_t q[32];
@@ -83,7 +77,7 @@ bool bw_encode_iq4_nl(const float *x, const float *w, uint8_t *out)
     if (!bw_store_f16(out, iq4_search(x, w), &d))
         return false;
     iq4_levels(x, w, d, q);
-    pack_nibbles(q, out + 2);
+    bw_pack_nibbles(q, out + 2);
     return true;
 }
 
@@ -112,7 +106,7 @@ bool bw_encode_iq4_xs(const float *x, const float *w, uint8_t *out)
         }
         out[4 + g / 2] = (uint8_t)(out[4 + g / 2] | (chosen & 15) << (g % 2 * 4));
         high |= (uint32_t)(chosen >> 4) << (g * 2);
-        pack_nibbles(q, out + 8 + g * 16);
+        bw_pack_nibbles(q, out + 8 + g * 16);
     }
     bw_store_u16(out + 2, (uint16_t)high);
     return true;
@@ -156,6 +150,6 @@ bool bw_encode_mxfp4(const float *x, const float *w, uint8_t *out)
             memcpy(q, trial, sizeof q);
         }
     }
-    pack_nibbles(q, out + 1);
+    bw_pack_nibbles(q, out + 1);
     return true;
 }

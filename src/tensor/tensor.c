@@ -30,7 +30,8 @@ bw_tensor bw_tensor_view(bw_dtype dtype, int n_dims, const int64_t *dims, const 
     for (int i = n_dims - 1; i >= 0; i--) {
         t.dims[i] = dims[i];
         t.strides[i] = stride;
-        stride *= dims[i];
+        if (!bw_mul_i64(stride, dims[i], &stride))
+            stride = INT64_MAX;
     }
     return t;
 }
@@ -43,7 +44,8 @@ bool bw_tensor_is_contiguous(const bw_tensor *t)
             return true;
         if (t->dims[i] != 1 && t->strides[i] != stride)
             return false;
-        stride *= t->dims[i];
+        if (!bw_mul_i64(stride, t->dims[i], &stride))
+            stride = INT64_MAX;
     }
     return true;
 }

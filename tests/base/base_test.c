@@ -113,7 +113,10 @@ static void strings(void **state)
     assert_true(bw_parse_i64("-7", &i) && i == -7);
     assert_false(bw_parse_i64("7x", &i));
     assert_true(bw_parse_f64("0.25", &d) && d == 0.25);
-    assert_false(bw_parse_f64("nan", &d));
+    assert_true(bw_parse_f64("-1e-3", &d) && d == -1e-3);
+    static const char *const no_numbers[] = {"nan", "inf", "", " 1", "\t1", "1 ", "0x10", "1e999", "1.2.3", "--1"};
+    for (size_t k = 0; k < sizeof no_numbers / sizeof *no_numbers; k++)
+        assert_false(bw_parse_f64(no_numbers[k], &d));
     assert_true(bw_str_ends("a.gguf", ".gguf") && !bw_str_ends("f", ".gguf") && bw_str_starts("hf:x", "hf:"));
 }
 
@@ -215,6 +218,8 @@ static void files(void **state)
     assert_true(bw_dir_exists(deep));
     snprintf(deep, sizeof deep, "%s/f/x", dir);
     assert_int_equal(bw_dir_make(deep, &err), BW_E_IO);
+    assert_int_equal(bw_dir_make(path, &err), BW_E_IO); /* a file has that name */
+    assert_int_equal(bw_dir_make("", &err), BW_E_ARG);
     char command[80];
     snprintf(command, sizeof command, "rm -r %s", dir);
     assert_int_equal(system(command), 0);

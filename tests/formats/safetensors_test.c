@@ -3,8 +3,10 @@
 
 #include <sys/stat.h>
 
+#include "bw_clock.h"
 #include "bw_mem.h"
 #include "bw_safetensors.h"
+#include "bw_str.h"
 #include "raw.h"
 
 #define DATA BW_TEST_DATA "/formats/"
@@ -107,7 +109,7 @@ static void refusing(void **state)
     refuse(T("\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]"), 4, BW_E_FORMAT, "dimension");
     refuse(T("\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]"), 4, BW_E_FORMAT, "dimension");
     refuse(T("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]"), 4, BW_E_FORMAT,
-           "by its shape");
+           "beyond 2^63 bytes");
     refuse(T("\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]"), 4, BW_E_FORMAT, "JSON");
     refuse(T("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,4]"), 4, BW_E_UNSUPPORTED,
            "7 dimensions");
@@ -116,6 +118,36 @@ static void refusing(void **state)
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
            "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
            8, BW_E_FORMAT, "overlap");
+}
+
+/* Metadata by the thousand, as a hostile file may have them: read in no time, or refused. */
+static void many_metadata(void **state)
+{
+    (void)state;
+    for (int n = 60000; n <= 70000; n += 10000) {
+        bw_err err = {0};
+        bw_safetensors *st;
+        bw_str file = {0};
+        bw_str_add_bytes(&file, "\0\0\0\0\0\0\0\0{\"__metadata__\":{", 25);
+        for (int i = 0; i < n; i++)
+            bw_str_add_format(&file, "%s\"%d\":\"%d\"", i ? "," : "", i, i);
+        bw_str_add(&file, "}}");
+        assert_false(file.failed);
+        uint64_t n_header = file.len - 8;
+        memcpy(file.data, &n_header, 8);
+        int64_t begin = bw_clock_now_ns();
+        bw_status status = bw_safetensors_open_memory(file.data, file.len, "f", &st, &err);
+        if (n < 65536) {
+            assert_ok(status, err);
+            assert_string_equal(bw_safetensors_metadata(st, "59999"), "59999");
+        } else {
+            assert_int_equal(status, BW_E_FORMAT);
+            assert_non_null(strstr(err.text, "70000 metadata entries"));
+        }
+        assert_true(bw_clock_now_ns() - begin < (int64_t)5000000000);
+        bw_safetensors_close(st);
+        bw_str_deinit(&file);
+    }
 }
 
 static void refusing_index(void **state)
@@ -224,8 +256,8 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading), cmocka_unit_test(refusing),      cmocka_unit_test(refusing_index),
-        cmocka_unit_test(writing), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(reading),        cmocka_unit_test(refusing), cmocka_unit_test(many_metadata),
+        cmocka_unit_test(refusing_index), cmocka_unit_test(writing),  cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

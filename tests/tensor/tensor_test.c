@@ -62,6 +62,12 @@ static void shapes(void **state)
     bw_tensor u = bw_tensor_view(BW_Q4_0, 2, (int64_t[]){576, 1536}, NULL);
     assert_string_equal(bw_tensor_describe(&u, text, sizeof text), "q4_0 [576, 1536]");
     assert_string_equal(bw_tensor_describe(&u, little, sizeof little), "q4_0 [57");
+    /* dims as a damaged file may have them: no overflow, whatever they are */
+    bw_tensor huge = bw_tensor_view(BW_F32, 4, (int64_t[]){2, INT64_MAX, INT64_MAX, 3}, NULL);
+    assert_int_equal(huge.strides[2], 3);
+    assert_int_equal(huge.strides[0], INT64_MAX);
+    assert_int_equal(bw_tensor_elements(&huge), -1);
+    assert_true(bw_tensor_is_contiguous(&huge));
     u.n_dims = 0;
     assert_string_equal(bw_tensor_describe(&u, text, sizeof text), "q4_0 []");
 }

@@ -10,8 +10,9 @@
 
 static bw_status configure_layers(const bw_source *source, bw_model_config *c, bw_err *err)
 {
-    int64_t window = 0, pattern = 6;
-    BW_TRY(bw_source_get_i64(source, "attention.sliding_window", "sliding_window", true, 1, INT32_MAX, &window, err));
+    int64_t window = 4096, pattern = 6;
+    BW_TRY(bw_source_get_i64(source, "attention.sliding_window", "sliding_window", source->gguf != NULL, 1, INT32_MAX,
+                             &window, err));
     BW_TRY(bw_source_get_i64(source, NULL, "sliding_window_pattern", false, 1, BW_MODEL_MAX_LAYERS, &pattern, err));
     c->window = (int32_t)window;
     const json_t *types = source->gguf ? NULL : json_object_get(source->text, "layer_types");
@@ -24,7 +25,7 @@ static bw_status configure_layers(const bw_source *source, bw_model_config *c, b
 
 static bw_status configure_scale(const bw_source *source, bw_model_config *c, bw_err *err)
 {
-    double scalar = c->head_dim;
+    double scalar = source->gguf ? c->head_dim : 256;
     BW_TRY(bw_source_get_f64(source, NULL, "query_pre_attn_scalar", false, 1, 1e9, &scalar, err));
     if (source->gguf && c->n_layers == 62) /* 27B: GGUF does not say it; the model's own is n_embd / n_heads */
         scalar = (double)c->n_embd / c->n_heads;
@@ -34,6 +35,15 @@ static bw_status configure_scale(const bw_source *source, bw_model_config *c, bw
 
 bw_status bw_model_gemma3_configure(const bw_source *source, bw_model_config *c, bw_err *err)
 {
+    c->activation = BW_ACTIVATION_GELU_TANH;
+    if (!source->gguf) { /* config.json leaves out what transformers' Gemma3TextConfig has as its default */
+        c->rope.base = 1e6;
+        c->n_heads = 8;
+        c->n_kv_heads = 4;
+        c->head_dim = 256;
+        c->n_ctx_train = 131072;
+        c->eps = 1e-6f;
+    }
     BW_TRY(bw_model_configure_decoder(source, c, err));
     BW_TRY(configure_layers(source, c, err));
     BW_TRY(configure_scale(source, c, err));
@@ -51,7 +61,6 @@ bw_status bw_model_gemma3_configure(const bw_source *source, bw_model_config *c,
     } else {
         BW_TRY(bw_source_get_f64(source, NULL, "rope_local_base_freq", false, 1, 1e12, &c->rope_local.base, err));
     }
-    c->activation = BW_ACTIVATION_GELU_TANH;
     c->embedding_scale = sqrtf((float)c->n_embd);
     c->norm_offset = source->gguf ? 0 : 1;
     c->has_post_norms = true;

@@ -43,6 +43,17 @@ static void one_packed(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t d,
     bw_case_run(plain);
 }
 
+/* A layout that no kernel has, and one that this type has not. */
+static void refuse_layout(bw_case_sink *sink, bw_dtype dtype, uint32_t layout)
+{
+    bw_case *c = bw_case_begin(sink, BW_OP_GET_ROWS, "%s in layout %u", bw_dtype_name(dtype), layout);
+    bw_case_in(c, dtype, 2, (int64_t[]){32, 256})->layout = layout;
+    bw_case_in(c, BW_I32, 1, (int64_t[]){3});
+    bw_case_out(c, BW_F32, 2, (int64_t[]){3, 256});
+    bw_case_params(c, &(bw_get_rows_params){1}, sizeof(bw_get_rows_params));
+    bw_case_refuse(c);
+}
+
 static void refuse(bw_case_sink *sink, const char *name, int64_t d, bw_dtype ids, int64_t n_ids)
 {
     bw_case *c = bw_case_begin(sink, BW_OP_GET_ROWS, "%s", name);
@@ -80,4 +91,6 @@ void bw_op_get_rows_cases(bw_case_sink *sink)
     refuse(sink, "another width", 7, BW_I32, 3);
     refuse(sink, "another number of ids", 8, BW_I32, 4);
     refuse(sink, "f32 ids", 8, BW_F32, 3);
+    refuse_layout(sink, BW_F32, 99);
+    refuse_layout(sink, BW_IQ1_S, 1);
 }

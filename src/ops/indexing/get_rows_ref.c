@@ -15,6 +15,8 @@ bw_status bw_op_get_rows_check(const bw_op_call *call, bw_err *err)
         return bw_op_fail(call, err, "in0 must be [N, D] and out0 [T, D]");
     if ((int)table->dtype < 0 || table->dtype >= BW_DTYPE_COUNT || bw_dtype_bytes(table->dtype, table->dims[1]) < 0)
         return bw_op_fail(call, err, "a row of in0 is not a whole number of blocks");
+    if (table->layout && bw_matmul_layout_bytes(table->layout, table->dtype, table->dims[0], table->dims[1]) < 0)
+        return bw_op_fail(call, err, "in0 of this type cannot have layout %u", (unsigned)table->layout);
     if (table->layout == 0 && table->dims[1] > 1 && table->strides[1] != 1)
         return bw_op_fail(call, err, "in0's rows must be dense");
     return bw_op_check_i32(call, call->in[1], "in1", y->dims[0], err);

@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "matmul_inline.h"
+#include "bw_inline.h"
 #include "matmul_layout.h"
 
 /* Keeps a value in a register here, in program order: without it the compilers hoist loads and spill sums. */

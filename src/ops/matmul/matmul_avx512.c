@@ -1,16 +1,8 @@
-/* MATMUL with AVX-512: all 16 rows of a group in one vector; byte products with VNNI. */
+/* MATMUL with AVX-512: all 16 rows of a group in one vector. Compiled without VNNI, which not every AVX-512 processor
+ * has; byte products stand in matmul_avx512vnni.c. */
 #include "matmul_avx512.h"
 
 #include "matmul_levels.h"
-
-#define TEMPLATE "matmul_avx512.inc"
-#include "matmul_types.inc"
-
-#define ROW(NAME, name) [BW_##NAME] = name##_group,
-bw_group_fn *const bw_matmul_avx512_groups[BW_DTYPE_COUNT] = {BW_PACKED_TYPES(ROW)};
-#undef ROW
-
-/* ---- f32 activations -------------------------------------------------------------------------------------------- */
 
 BW_INLINE __m512 load_f32_at(const void *w, int64_t i)
 {

@@ -1,4 +1,4 @@
-/* Private to matmul_avx512.c and matmul_amx.c: what a block of each packed type (matmul_layout.h) is in AVX-512
+/* Private to the AVX-512 and AMX files of matmul: what a block of each packed type (matmul_layout.h) is in AVX-512
  * registers; the twin of matmul_avx2.h, with all 16 rows in one vector and every quant as an unsigned byte. For every
  * type NAME: NAME_state: the scales of a block, decoded by NAME_begin(block, state). NAME_quants(block, base, u, i):
  * elements 4i..4i+3 of sub-block base + u (u a constant), of 16 rows. NAME_add(acc, dot, x, b, state, base, u):
@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "matmul_inline.h"
+#include "bw_inline.h"
 #include "matmul_layout.h"
 
 BW_INLINE __m512i load512(const uint8_t *p)

@@ -18,6 +18,11 @@ enum { BW_LAYOUT_PLAIN = 0, BW_LAYOUT_ROWS16 = 1 };
 enum { BW_ACT_Q8 = 1 };
 enum { BW_GROUP = 16 }; /* rows of a group */
 
+/* Bytes: how far products with one or two activation rows, which are bound by memory, ask for weights in advance.
+ * Measured on Zen 3: a tenth faster or more for 4-bit weights than the hardware's own prefetching, which stops at the
+ * ends of pages. */
+enum { BW_AHEAD = 2048 };
+
 enum { BW_MAX_FIELDS = 4 };
 typedef struct bw_layout_field {
     int offset; /* in the plain block */
