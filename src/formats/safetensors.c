@@ -7,9 +7,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "bw_json.h"
 #include "bw_mem.h"
 #include "bw_str.h"
 
@@ -46,36 +46,14 @@ static bw_name name_of_tensor(const void *items, size_t i)
 
 /* ---- JSON ---- */
 
-/* jansson does not always say that an allocation failed, and may then even return a string that lacks a character; this
- * remembers it. */
-static _Thread_local bool json_ran_out;
-
-static void *json_alloc(size_t n_bytes)
-{
-    void *memory = bw_alloc(n_bytes);
-    if (!memory)
-        json_ran_out = true;
-    return memory;
-}
-
-static void use_our_memory(void)
-{
-    json_set_alloc_funcs(json_alloc, bw_free);
-}
-
 bw_status bw_json_parse(const char *text, size_t n_bytes, const char *path, const char *what, json_t **root,
                         bw_err *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, use_our_memory);
     json_error_t e = {0};
-    json_ran_out = false;
-    *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
-    if (json_ran_out) {
-        json_decref(*root);
-        *root = NULL;
+    bool no_memory;
+    *root = bw_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &e, &no_memory);
+    if (no_memory)
         return bw_fail_memory(err, n_bytes, path);
-    }
     if (*root && json_is_object(*root))
         return BW_OK;
     if (!*root) {
