@@ -433,6 +433,8 @@ void bw_http_completed(void *user, struct MHD_Connection *conn, void **state, en
         n_bytes += http->stream->n_sent;
         bool unfinished = !http->stream->finished;
         http->stream->gone = true; /* nobody reads it any more */
+        bw_str_deinit(&http->stream->out);
+        http->stream->pos = 0;
         pthread_mutex_unlock(&http->stream->lock);
         if (unfinished && http->stream->on_gone)
             http->stream->on_gone(http->stream);

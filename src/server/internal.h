@@ -42,7 +42,8 @@ typedef struct bw_job {
     bool dropped;   /* too much unread */
     bool has_reply; /* reply is the whole answer */
     bw_reply reply;
-    bw_err err; /* FAILED: why */
+    bw_err err;            /* FAILED: why */
+    const char *bad_param; /* the member of the body that err complains about; NULL = the prompt */
     uint32_t n_pieces;
     int64_t created_unix, created_ns, ended_ns;
     struct bw_job *active_next, **active_link; /* server lock: all jobs that have not ended */

@@ -125,6 +125,31 @@ static bw_status prepare_prompts(bw_job *job, bw_engine *engine, bw_err *err)
     return BW_OK;
 }
 
+/* What can only be checked once there is a model. */
+static bw_status check_ask(bw_job *job, const bw_model_info *info, bw_err *err)
+{
+    const bw_ask *ask = &job->ask;
+    int64_t places = (int64_t)info->n_parallel + info->n_queue;
+    if ((int64_t)job->n_choices > places) { /* waiting would not help */
+        job->bad_param = "n";
+        return bw_fail(err, BW_E_ARG, "the request asks for %zu answers; this server has room for %lld at once",
+                       job->n_choices, (long long)places);
+    }
+    for (size_t i = 0; i < ask->sampling.n_logit_bias; i++) {
+        if (ask->sampling.logit_bias[i].token < info->n_vocab)
+            continue;
+        job->bad_param = "logit_bias";
+        return bw_fail(err, BW_E_ARG, "logit_bias names token %d; the vocabulary has %d",
+                       (int)ask->sampling.logit_bias[i].token, (int)info->n_vocab);
+    }
+    for (size_t i = 0; i < ask->n_prompts; i++)
+        for (size_t j = 0; j < ask->prompts[i].n_tokens; j++)
+            if (ask->prompts[i].tokens[j] >= info->n_vocab)
+                return bw_fail(err, BW_E_ARG, "token %zu of the prompt is %d; the vocabulary has %d", j,
+                               (int)ask->prompts[i].tokens[j], (int)info->n_vocab);
+    return BW_OK;
+}
+
 static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, const bw_model_info *info, bw_err *err)
 {
     bw_ask *ask = &job->ask;
@@ -164,7 +189,9 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
 {
     bw_model_info info = {0};
     bw_engine_info(engine, &info);
-    bw_status status = prepare_prompts(job, engine, err);
+    bw_status status = check_ask(job, &info, err);
+    if (status == BW_OK)
+        status = prepare_prompts(job, engine, err);
     for (size_t i = 0; status == BW_OK && i < job->n_choices; i++)
         status = submit_choice(job, engine, i, &info, err);
     if (status != BW_OK) { /* the hub reads no session of a job that is not admitted: they are ours to end */
@@ -179,6 +206,7 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
     }
     pthread_mutex_lock(&job->stream.lock);
     job->admitted = true;
+    bw_ask_release(&job->ask); /* the engine has copies */
     bw_format_begin(job);
     bw_stream_wake(&job->stream);
     pthread_mutex_unlock(&job->stream.lock);
@@ -278,9 +306,10 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
     case BW_E_FORMAT:
     case BW_E_UNSUPPORTED:
         if (!rbee) {
-            const char *param = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
+            const char *prompt = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
             const char *code = err->status == BW_E_RANGE ? "context_length_exceeded" : NULL;
-            bw_reply_set_openai(reply, 400, "invalid_request_error", param, code, "%s", err->text);
+            bw_reply_set_openai(reply, 400, "invalid_request_error", job->bad_param ? job->bad_param : prompt, code,
+                                "%s", err->text);
             return;
         }
         bw_reply_set_text(reply, 400, "%s", "");
@@ -326,7 +355,6 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
         reply_busy(job, reply, "too many jobs");
     } else {
         good = true;
-        server->n_jobs++;
         list_active(job);
         if (remember) {
             job->known_next = server->known;
@@ -356,7 +384,11 @@ bool bw_job_start(bw_job *job, bool remember, bw_reply *reply)
     bw_err err = {0};
     if (!admit(job, remember, &engine, reply))
         return false;
-    if (!engine || job_submit(job, engine, &err) == BW_OK)
+    bool good = !engine || job_submit(job, engine, &err) == BW_OK;
+    pthread_mutex_lock(&job->server->lock);
+    job->server->n_jobs += good;
+    pthread_mutex_unlock(&job->server->lock);
+    if (good)
         return true;
     bw_job_reply_failure(job, &err, reply);
     pthread_mutex_lock(&job->server->lock);
@@ -388,8 +420,10 @@ static void job_end(bw_job *job)
     bw_stream_wake(&job->stream);
     pthread_mutex_unlock(&job->stream.lock);
     pthread_mutex_lock(&job->server->lock);
-    bool was_active = unlist_active(job);
+    bool was_active = unlist_active(job), others_wait = job->server->n_held > 0;
     pthread_mutex_unlock(&job->server->lock);
+    if (others_wait)
+        bw_hub_wake(job->server->hub); /* there is a place now */
     if (was_active)
         bw_stream_unref(&job->stream);
 }

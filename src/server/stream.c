@@ -19,7 +19,7 @@ typedef struct watch {
 struct bw_hub {
     pthread_mutex_t lock;
     pthread_t thread;
-    bool quit;
+    bool quit, tick_soon;
     int epoll_fd, event_fd;
     bw_stream *first, *last; /* marked, each with a reference */
     watch *watches;          /* [n_watches] */
@@ -140,6 +140,7 @@ ssize_t bw_stream_read(void *user, uint64_t pos, char *buffer, size_t max)
             stream->pos = 0;
         }
     } else if (stream->finished) {
+        bw_str_deinit(&stream->out); /* a job is remembered for a while, its buffer need not be */
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
         bw_stream_suspend(stream);
@@ -150,11 +151,19 @@ ssize_t bw_stream_read(void *user, uint64_t pos, char *buffer, size_t max)
 
 /* ---- the hub ---- */
 
-void bw_hub_wake(bw_hub *hub)
+static void ring(bw_hub *hub)
 {
     uint64_t one = 1;
     ssize_t n = write(hub->event_fd, &one, sizeof one);
     (void)n; /* EAGAIN: it is awake already */
+}
+
+void bw_hub_wake(bw_hub *hub)
+{
+    pthread_mutex_lock(&hub->lock);
+    hub->tick_soon = true;
+    pthread_mutex_unlock(&hub->lock);
+    ring(hub);
 }
 
 void bw_hub_mark(bw_stream *stream)
@@ -172,7 +181,7 @@ void bw_hub_mark(bw_stream *stream)
             hub->last->next_marked = stream;
         hub->last = stream;
         if (was_empty)
-            bw_hub_wake(hub); /* under the lock: a stream may end the moment it is released */
+            ring(hub); /* under the lock: a stream may end the moment it is released */
     }
     pthread_mutex_unlock(&hub->lock);
 }
@@ -224,6 +233,20 @@ static bool hub_should_quit(bw_hub *hub)
     return quit;
 }
 
+/* Not after every token, but twice a second and when bw_hub_wake asked for it. */
+static void hub_tick(bw_hub *hub, int64_t *last_ns)
+{
+    int64_t now = bw_clock_now_ns();
+    pthread_mutex_lock(&hub->lock);
+    bool due = hub->tick_soon || now - *last_ns >= (int64_t)TICK_MS * 1000000;
+    hub->tick_soon = false;
+    pthread_mutex_unlock(&hub->lock);
+    if (!due)
+        return;
+    *last_ns = now;
+    hub->tick(hub->user);
+}
+
 static void *hub_main(void *arg)
 {
     bw_hub *hub = arg;
@@ -231,20 +254,15 @@ static void *hub_main(void *arg)
     while (!hub_should_quit(hub)) {
         struct epoll_event events[64];
         int n = epoll_wait(hub->epoll_fd, events, 64, TICK_MS);
-        bool woken = false;
         for (int i = 0; i < n; i++) {
             uint64_t count;
             if (events[i].data.u64 != 0)
                 hub_lost_client(hub, events[i].data.u64);
-            else if (read(hub->event_fd, &count, sizeof count) > 0)
-                woken = true;
+            else if (read(hub->event_fd, &count, sizeof count) < 0)
+                continue; /* EAGAIN: nobody rang */
         }
         hub_run_marked(hub);
-        int64_t now = bw_clock_now_ns();
-        if (woken || now - last_tick >= (int64_t)TICK_MS * 1000000) {
-            last_tick = now;
-            hub->tick(hub->user);
-        }
+        hub_tick(hub, &last_tick);
     }
     return NULL;
 }
