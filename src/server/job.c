@@ -13,7 +13,7 @@ enum { EVENTS_PER_TURN = 256 };
 
 /* ---- birth and death ---- */
 
-static void job_destroy(bw_stream *stream)
+static void job_destroy(bw_pipe *stream)
 {
     bw_job *job = (bw_job *)stream;
     for (size_t i = 0; job->choices && i < job->n_choices; i++) {
@@ -39,9 +39,9 @@ static void make_id(char id[64], const char *prefix)
              b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-static void job_work(bw_stream *stream);
+static void job_work(bw_pipe *stream);
 
-static void job_gone(bw_stream *stream)
+static void job_gone(bw_pipe *stream)
 {
     bw_job *job = (bw_job *)stream;
     if (bw_job_cancel(job)) {
@@ -56,7 +56,7 @@ bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix)
     bw_job *job = bw_alloc_zero(1, sizeof *job);
     size_t n = ask->n_prompts * (size_t)ask->n;
     bw_choice *choices = bw_alloc_zero(n, sizeof *choices);
-    if (!job || !choices || !bw_hub_stream_init(&job->stream, server->hub)) {
+    if (!job || !choices || !bw_pipe_init(&job->stream, server->hub)) {
         bw_free(job);
         bw_free(choices);
         bw_ask_deinit(ask);
@@ -208,7 +208,7 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
     job->admitted = true;
     bw_ask_release(&job->ask); /* the engine has copies */
     bw_format_begin(job);
-    bw_stream_wake(&job->stream);
+    bw_pipe_wake(&job->stream);
     pthread_mutex_unlock(&job->stream.lock);
     bw_hub_mark(&job->stream);
     return BW_OK;
@@ -225,7 +225,7 @@ static void list_active(bw_job *job)
     job->active_link = &server->active;
     server->active = job;
     server->n_active++;
-    bw_stream_ref(&job->stream);
+    bw_pipe_ref(&job->stream);
 }
 
 /* true: it was listed, and the list's reference is now the caller's. */
@@ -360,21 +360,21 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
             job->known_next = server->known;
             server->known = job;
             server->n_known++;
-            bw_stream_ref(&job->stream);
+            bw_pipe_ref(&job->stream);
         }
         if (!*engine) {
             job->held_next = NULL;
             *server->held_last = job;
             server->held_last = &job->held_next;
             server->n_held++;
-            bw_stream_ref(&job->stream);
+            bw_pipe_ref(&job->stream);
         }
     }
     if (!good)
         server->n_refused++;
     pthread_mutex_unlock(&server->lock);
     if (evicted)
-        bw_stream_unref(&evicted->stream);
+        bw_pipe_unref(&evicted->stream);
     return good;
 }
 
@@ -396,9 +396,9 @@ bool bw_job_start(bw_job *job, bool remember, bw_reply *reply)
     job->server->n_refused++;
     pthread_mutex_unlock(&job->server->lock);
     if (was_active)
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     if (was_known)
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     return false;
 }
 
@@ -417,7 +417,7 @@ static void job_end(bw_job *job)
     job->ended_ns = bw_clock_now_ns();
     bw_format_end(job);
     job->stream.finished = true;
-    bw_stream_wake(&job->stream);
+    bw_pipe_wake(&job->stream);
     pthread_mutex_unlock(&job->stream.lock);
     pthread_mutex_lock(&job->server->lock);
     bool was_active = unlist_active(job), others_wait = job->server->n_held > 0;
@@ -425,7 +425,7 @@ static void job_end(bw_job *job)
     if (others_wait)
         bw_hub_wake(job->server->hub); /* there is a place now */
     if (was_active)
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
 }
 
 bool bw_job_cancel(bw_job *job)
@@ -485,7 +485,7 @@ static void take_event(bw_job *job, bw_choice *choice, const bw_event *event, co
     if (!job->dropped) {
         bw_format_event(job, choice, event);
         check_buffer(job);
-        bw_stream_wake(&job->stream);
+        bw_pipe_wake(&job->stream);
     }
     pthread_mutex_unlock(&job->stream.lock);
 }
@@ -519,7 +519,7 @@ static bool read_choice(bw_job *job, bw_choice *choice, int *budget)
     return false;
 }
 
-static void job_work(bw_stream *stream)
+static void job_work(bw_pipe *stream)
 {
     bw_job *job = (bw_job *)stream;
     pthread_mutex_lock(&stream->lock);
@@ -535,7 +535,7 @@ static void job_work(bw_stream *stream)
         pthread_mutex_unlock(&job->server->lock);
         if (was_held) {
             job_end(job);
-            bw_stream_unref(stream);
+            bw_pipe_unref(stream);
         }
         return;
     }
@@ -559,7 +559,7 @@ bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes)
     while (job && !(strlen(job->id) == n_bytes && memcmp(job->id, id, n_bytes) == 0))
         job = job->known_next;
     if (job)
-        bw_stream_ref(&job->stream);
+        bw_pipe_ref(&job->stream);
     pthread_mutex_unlock(&server->lock);
     return job;
 }
@@ -577,7 +577,7 @@ static bw_job *first_held(bw_server *server, bw_engine **engine, bw_err *err)
         job = NULL;
     }
     if (job)
-        bw_stream_ref(&job->stream);
+        bw_pipe_ref(&job->stream);
     pthread_mutex_unlock(&server->lock);
     return job;
 }
@@ -593,7 +593,7 @@ static void submit_held(bw_server *server)
         if (err.status == BW_OK)
             job_submit(job, engine, &err);
         if (err.status == BW_E_FULL) { /* keeps its place until the engine has one */
-            bw_stream_unref(&job->stream);
+            bw_pipe_unref(&job->stream);
             return;
         }
         pthread_mutex_lock(&server->lock);
@@ -606,8 +606,8 @@ static void submit_held(bw_server *server)
             job_end(job);
         }
         if (was_held)
-            bw_stream_unref(&job->stream);
-        bw_stream_unref(&job->stream);
+            bw_pipe_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     }
 }
 
@@ -630,7 +630,7 @@ static void drop_expired(bw_server *server, int64_t now_ns)
         if (!found)
             return;
         bw_job_cancel(found);
-        bw_stream_unref(&found->stream);
+        bw_pipe_unref(&found->stream);
     }
 }
 
@@ -658,7 +658,7 @@ void bw_jobs_end_all(bw_server *server)
             job->ended_ns = bw_clock_now_ns();
             bw_format_end(job);
             job->stream.finished = true;
-            bw_stream_wake(&job->stream);
+            bw_pipe_wake(&job->stream);
         }
         pthread_mutex_unlock(&job->stream.lock);
     }
@@ -677,7 +677,7 @@ static void forget_known(bw_server *server)
         pthread_mutex_unlock(&server->lock);
         if (!job)
             return;
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     }
 }
 
@@ -698,7 +698,7 @@ void bw_jobs_forget_all(bw_server *server)
         for (size_t i = 0; i < job->n_choices; i++)
             bw_session_free(job->choices[i].session);
         if (was_held)
-            bw_stream_unref(&job->stream);
-        bw_stream_unref(&job->stream);
+            bw_pipe_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     }
 }
