@@ -142,6 +142,10 @@ int main(int argc, char **argv)
     }
     if (s.warm_up < 0)
         s.warm_up = s.seconds / 5 < 60 ? s.seconds / 5 : 60;
+    if (s.warm_up >= s.seconds) {
+        fprintf(stderr, "soak: a warm-up of %g s leaves nothing of %g s to measure\n", s.warm_up, s.seconds);
+        return 2;
+    }
     client_timeout_s = 120; /* a loaded worker may take its time; never answering is the fault */
     setvbuf(stdout, NULL, _IOLBF, 0);
     load_result sum = {0};
@@ -174,7 +178,7 @@ int main(int argc, char **argv)
     }
     bool idle = is_idle(&s);
     double growth = warm_rss > 0 ? (rss / warm_rss - 1) * 100 : 0;
-    bool good = sum.n_accepted == sum.n_answered && sum.n_answered > 0 && !sum.n_wrong && idle && rss > 0 &&
+    bool good = sum.n_accepted == sum.n_answered && sum.n_answered > 0 && !sum.n_wrong && idle && rss > 0 && warm_rss > 0 &&
                 growth <= s.max_growth;
     if (sum.n_wrong)
         printf("first wrong: %s\n", sum.first_wrong);

@@ -113,7 +113,7 @@ typedef struct bw_model_info {
     int32_t n_vocab, n_layers, n_embd;
     int32_t n_ctx;       /* per sequence, as configured */
     int32_t n_ctx_train; /* as trained */
-    int32_t n_threads, n_parallel;
+    int32_t n_threads, n_parallel, n_queue;
     bool has_chat_template;
 } bw_model_info;
 BW_API void bw_engine_info(const bw_engine *engine, bw_model_info *info);
@@ -158,7 +158,7 @@ typedef struct bw_logit_bias {
 
 typedef struct bw_sampling {
     float temperature;        /* 0 = greedy */
-    float top_p;              /* 1 = off */
+    float top_p;              /* 1 = off, 0 = the likeliest token only */
     float min_p;              /* 0 = off */
     int32_t top_k;            /* 0 = off */
     float repetition_penalty; /* 1 = off; divides positive, multiplies negative logits (CTRL, arXiv:1909.05858) */

@@ -67,6 +67,14 @@ else
 fi
 end
 
+begin "the openai package"
+if "$(command -v pip3 || command -v pip)" install -q --target "$out/python" openai >"$out/log" 2>&1; then
+    pass; export PYTHONPATH=$out/python${PYTHONPATH:+:$PYTHONPATH}
+else
+    skip "the openai package could not be fetched"; tail -n 3 "$out/log"
+fi
+end
+
 begin "tests (gcc, release)"
 suite release build
 end

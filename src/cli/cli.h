@@ -103,7 +103,6 @@ int cli_out_str(bw_str *str);
 /* A remark on standard error, dropped with --quiet. No newline is added. */
 void cli_note(const char *format, ...) BW_PRINTF(1, 2);
 void cli_set_quiet(bool quiet);
-bool cli_is_quiet(void);
 
 /* A progress bar on standard error, drawn at most ten times a second, only on a terminal. */
 typedef struct cli_bar {
@@ -162,7 +161,7 @@ void cli_sampling_init(cli_sampling_settings *settings);
         {"top-p", 0,                                                                                                   \
          CLI_F32, (base) + offsetof(cli_sampling_settings, top_p),                                                     \
          "X",     "sample from the likeliest tokens that hold X of the probability; 1 = off (default 0.95)",           \
-         1e-6,    1,                                                                                                   \
+         0,       1,                                                                                                   \
          NULL},                                                                                                        \
         {"min-p", 0,                                                                                                   \
          CLI_F32, (base) + offsetof(cli_sampling_settings, min_p),                                                     \

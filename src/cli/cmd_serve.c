@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "bw_log.h"
@@ -87,7 +88,7 @@ static void *load_main(void *arg)
 
 static bool is_loopback(const char *host)
 {
-    return bw_str_starts(host, "127.") || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
+    return bw_str_starts(host, "127.") || strcmp(host, "::1") == 0;
 }
 
 static bw_status start(service *s, const char *model, bw_err *err)
@@ -118,14 +119,15 @@ static void leave_now(int number)
     _exit(CLI_OK);
 }
 
-/* A step under way may be long: what is not freed after a second is left to the kernel. */
+/* A step under way, or a request that is being read, may take long: what is not done in time is left to the kernel. */
 static void stop(service *s)
 {
-    bw_server_stop(s->server);
+    struct itimerval limit = {.it_value = {.tv_sec = 1, .tv_usec = 700000}};
     signal(SIGALRM, leave_now);
-    alarm(1);
+    setitimer(ITIMER_REAL, &limit, NULL);
+    bw_server_stop(s->server);
     bw_engine_free(s->engine);
-    alarm(0);
+    signal(SIGALRM, SIG_IGN);
 }
 
 /* Until a signal ends it or loading fails. */

@@ -55,11 +55,6 @@ void cli_set_quiet(bool q)
     quiet = q;
 }
 
-bool cli_is_quiet(void)
-{
-    return quiet;
-}
-
 void cli_note(const char *format, ...)
 {
     if (quiet)

@@ -85,7 +85,7 @@ bw_status bw_sample_logprobs(bw_sample_scratch *scratch, const float *logits, in
                              bw_err *err);
 
 /* What the sampler would draw from for this row: candidates [n_vocab at most] in ascending order of tokens and the sum
- * of their weights. For temperature > 0. Used by bw_sampler_sample and by tests. */
+ * of their weights. For temperature > 0. For tests: bw_sampler_sample takes the same way. */
 bw_status bw_sampler_filter(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int32_t *n,
                             double *total, bw_err *err);
 

@@ -151,6 +151,7 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
     info->n_ctx_train = lm.n_ctx_train;
     info->n_threads = e->device->team ? bw_team_size(e->device->team) : 1;
     info->n_parallel = o->n_parallel;
+    info->n_queue = o->n_queue;
     info->has_chat_template = bw_tokenizer_chat_template(e->tokenizer, NULL) != NULL;
     e->stats.kv_pages_total = e->kv.n_pages;
 }

@@ -55,7 +55,7 @@ struct bw_session {
     uint64_t serial;      /* of the last of them */
     int32_t n_echoed;     /* prompt tokens reported */
     int32_t n_found;      /* prompt tokens found in the prefix cache at first admission */
-    bool admitted_before, failed;
+    bool admitted_before;
     int32_t take, first_output, n_outputs; /* in this step: tokens; its rows of logits */
     int64_t admitted_ns, first_token_ns;
     bw_sampler sampler;

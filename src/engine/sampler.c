@@ -37,8 +37,8 @@ static bw_status check_options(const bw_sampling *o, int32_t n_vocab, bw_err *er
 {
     if (!(o->temperature >= 0 && o->temperature <= 1000))
         return bw_fail(err, BW_E_RANGE, "temperature is %g; it must be from 0 to 1000", (double)o->temperature);
-    if (!(o->top_p > 0 && o->top_p <= 1))
-        return bw_fail(err, BW_E_RANGE, "top_p is %g; it must be above 0 and at most 1", (double)o->top_p);
+    if (!(o->top_p >= 0 && o->top_p <= 1))
+        return bw_fail(err, BW_E_RANGE, "top_p is %g; it must be from 0 to 1", (double)o->top_p);
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return bw_fail(err, BW_E_RANGE, "min_p is %g; it must be from 0 to 1", (double)o->min_p);
     if (o->top_k < 0)

@@ -2,10 +2,10 @@
  * after loading. */
 #include "engine_private.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "bw_clock.h"
+#include "bw_json.h"
 #include "bw_mem.h"
 
 bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, size_t text_bytes, bool add_special,
@@ -62,7 +62,10 @@ bw_status bw_engine_detokenize(const bw_engine *engine, const int32_t *tokens, s
 static bw_status parse_json(const char *text, const char *what, bool array, json_t **out, bw_err *err)
 {
     json_error_t error;
-    *out = json_loads(text, JSON_ALLOW_NUL, &error);
+    bool no_memory;
+    *out = bw_json_load(text, strlen(text), JSON_ALLOW_NUL, &error, &no_memory);
+    if (no_memory)
+        return bw_fail_memory(err, strlen(text), what);
     if (!*out)
         return bw_fail(err, BW_E_FORMAT, "%s is not JSON: line %d, column %d: %s", what, error.line, error.column,
                        error.text);

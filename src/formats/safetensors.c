@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "bw_json.h"
+#include "bw_json_object.h"
 #include "bw_mem.h"
 #include "bw_str.h"
 

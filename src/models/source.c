@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bw_json.h"
+#include "bw_json_object.h"
 #include "bw_mem.h"
 #include "bw_str.h"
 #include "model.h"

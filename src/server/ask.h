@@ -58,6 +58,8 @@ void bw_reply_set_openai(bw_reply *reply, unsigned status, const char *type, con
  * OpenAI: 400 with its error object. Out of memory: 503. */
 bool bw_ask_read_rbee(const char *body, size_t n_bytes, bw_ask *ask, bw_reply *reply);
 bool bw_ask_read_openai(const char *body, size_t n_bytes, bool chat, bw_ask *ask, bw_reply *reply);
+/* Free the texts, tokens and lists; the numbers and switches stay. */
+void bw_ask_release(bw_ask *ask);
 void bw_ask_deinit(bw_ask *ask);
 
 #endif

@@ -409,7 +409,9 @@ bool bw_ask_read_openai(const char *body, size_t n_bytes, bool chat, bw_ask *ask
     char why[300] = "";
     json_t *root = bw_body_parse_json(body, n_bytes, why, sizeof why);
     reader in = {.object = root, .ask = ask, .reply = reply};
-    if (!root)
+    if (!root && !why[0])
+        no_memory(&in);
+    else if (!root)
         COMPLAIN(&in, NULL, "The body is not valid JSON: %s.", why);
     else if (!json_is_object(root))
         COMPLAIN(&in, NULL, "The body must be a JSON object.");

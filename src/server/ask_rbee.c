@@ -178,8 +178,11 @@ static bool read_members(reader *in, bool tagged, bw_ask *ask)
     read_real(in, "top_p", 0, 1, &s->top_p);
     read_integer(in, "top_k", 0, UINT32_MAX, &s->top_k);
     read_real(in, "repetition_penalty", 0, 2, &s->repetition_penalty);
+    /* The contract allows 0 and what is almost 0, by which the engine does not divide: off, and the least it takes. */
     if (s->repetition_penalty == 0)
-        s->repetition_penalty = 1; /* allowed by the contract, but nothing can be divided by it: off */
+        s->repetition_penalty = 1;
+    else if (s->repetition_penalty < 0.01f)
+        s->repetition_penalty = 0.01f;
     read_integer(in, "repeat_last_n", 0, UINT32_MAX, &s->repeat_last_n);
     read_real(in, "min_p", 0, 1, &s->min_p);
     return true;
@@ -213,6 +216,10 @@ bool bw_ask_read_rbee(const char *body, size_t n_bytes, bw_ask *ask, bw_reply *r
     *ask = (bw_ask){0};
     char why[300] = "";
     json_t *root = bw_body_parse_json(body, n_bytes, why, sizeof why);
+    if (!root && !why[0]) {
+        bw_reply_set_text(reply, 503, "Failed to queue request: no memory");
+        return false;
+    }
     if (!root) {
         bw_reply_set_text(reply, 400, "Failed to parse the request body as JSON: %s", why);
         return false;

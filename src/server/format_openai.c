@@ -129,7 +129,7 @@ static void add_logprobs(bw_job *job, bw_choice *choice, bw_str *out)
 
 static const char *finish_name(bw_finish finish)
 {
-    return finish == BW_FINISH_LENGTH ? "length" : finish == BW_FINISH_CANCELLED ? "cancelled" : "stop";
+    return finish == BW_FINISH_LENGTH ? "length" : "stop"; /* what was cancelled or failed becomes an error instead */
 }
 
 static void add_head(bw_job *job, bw_str *out, const char *object)

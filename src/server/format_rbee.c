@@ -82,6 +82,8 @@ static void add_error(bw_str *out, const bw_err *err)
 void bw_format_rbee_end(bw_job *job)
 {
     bw_str *out = &job->stream.out;
+    if (!job->admitted) /* ended while it was held: `started` comes first all the same */
+        bw_format_rbee_begin(job);
     if (job->state == BW_JOB_FAILED) {
         add_error(out, &job->err);
         return;

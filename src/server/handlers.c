@@ -120,7 +120,7 @@ HANDLER(ready)
 
 /* ---- loading progress ---- */
 
-static void watcher_destroy(bw_stream *stream)
+static void watcher_destroy(bw_pipe *stream)
 {
     bw_free(stream);
 }
@@ -143,7 +143,7 @@ HANDLER(progress)
     if (is_head(http))
         return reply_head_of_stream(http);
     bw_watcher *watcher = bw_alloc_zero(1, sizeof *watcher);
-    if (!watcher || !bw_hub_stream_init(&watcher->stream, server->hub)) {
+    if (!watcher || !bw_pipe_init(&watcher->stream, server->hub)) {
         bw_free(watcher);
         bw_reply_set_text(&reply, 503, "no memory");
         return bw_http_reply(http, &reply);
@@ -157,7 +157,7 @@ HANDLER(progress)
         add_progress(&watcher->stream.out, server->has_progress ? &server->progress : &start);
         watcher->next = server->watchers;
         server->watchers = watcher;
-        bw_stream_ref(&watcher->stream);
+        bw_pipe_ref(&watcher->stream);
     }
     pthread_mutex_unlock(&server->lock);
     bw_mhd_result result;
@@ -167,7 +167,7 @@ HANDLER(progress)
         bw_reply_set_text(&reply, 503, "Model not loading");
         result = bw_http_reply(http, &reply);
     }
-    bw_stream_unref(&watcher->stream);
+    bw_pipe_unref(&watcher->stream);
     return result;
 }
 
@@ -180,7 +180,7 @@ static void tell_watchers(bw_server *server, const char *text, bool last)
             bw_str_add(&watcher->stream.out, text);
         watcher->stream.finished = watcher->stream.finished || last;
         watcher->last_ns = bw_clock_now_ns();
-        bw_stream_wake(&watcher->stream);
+        bw_pipe_wake(&watcher->stream);
         pthread_mutex_unlock(&watcher->stream.lock);
     }
 }
@@ -247,11 +247,11 @@ void bw_watchers_tick(bw_server *server, int64_t now_ns)
             bw_str_add(&watcher->stream.out, ": keep-alive\n\n");
             watcher->last_ns = now_ns;
         }
-        bw_stream_wake(&watcher->stream);
+        bw_pipe_wake(&watcher->stream);
         pthread_mutex_unlock(&watcher->stream.lock);
         if (over) {
             *link = watcher->next;
-            bw_stream_unref(&watcher->stream);
+            bw_pipe_unref(&watcher->stream);
         } else {
             link = &watcher->next;
         }
@@ -278,7 +278,7 @@ HANDLER(create_job)
         bw_str *out = begin_json(&reply, 200);
         bw_str_add_format(out, "{\"job_id\":\"%s\",\"sse_url\":\"/v1/jobs/%s/stream\"}", job->id, job->id);
     }
-    bw_stream_unref(&job->stream);
+    bw_pipe_unref(&job->stream);
     return bw_http_reply(http, &reply);
 }
 
@@ -308,7 +308,7 @@ HANDLER(stream_job)
     bw_mhd_result result = reply.status    ? bw_http_reply(http, &reply)
                            : is_head(http) ? reply_head_of_stream(http)
                                            : bw_http_stream(http, &job->stream);
-    bw_stream_unref(&job->stream);
+    bw_pipe_unref(&job->stream);
     return result;
 }
 
@@ -320,7 +320,7 @@ HANDLER(delete_job)
         return reply_unknown_job(http, " or cannot be cancelled");
     snprintf(http->job_id, sizeof http->job_id, "%s", job->id);
     bool done = bw_job_cancel(job);
-    bw_stream_unref(&job->stream);
+    bw_pipe_unref(&job->stream);
     if (!done)
         return reply_unknown_job(http, " or cannot be cancelled");
     bw_str_add_format(begin_json(&reply, 200), "{\"job_id\":\"%s\",\"status\":\"cancelled\"}", http->job_id);
@@ -377,7 +377,7 @@ bw_mhd_result bw_http_resume(bw_http *http)
         reply = job->reply;
         job->reply = (bw_reply){0};
     } else {
-        bw_stream_suspend(&job->stream);
+        bw_pipe_suspend(&job->stream);
     }
     pthread_mutex_unlock(&job->stream.lock);
     switch (next) {
@@ -407,14 +407,14 @@ static bw_mhd_result start_openai(bw_http *http, bool chat)
     }
     snprintf(http->job_id, sizeof http->job_id, "%s", job->id);
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(http->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-    bw_stream_ref(&job->stream);
+    bw_pipe_ref(&job->stream);
     http->stream = &job->stream;
     http->job = job;
-    bw_stream_attach(&job->stream, http->conn, info ? info->connect_fd : -1);
+    bw_pipe_attach(&job->stream, http->conn, info ? info->connect_fd : -1);
     if (!bw_job_start(job, false, &reply)) {
-        bw_stream_detach(&job->stream);
-        bw_stream_unref(&job->stream);
-        bw_stream_unref(&job->stream);
+        bw_pipe_detach(&job->stream);
+        bw_pipe_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
         http->stream = NULL; /* never accepted: its end is no disconnect */
         http->job = NULL;
         return bw_http_reply(http, &reply);

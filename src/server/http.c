@@ -117,22 +117,22 @@ bw_mhd_result bw_http_reply(bw_http *http, bw_reply *reply)
 
 static void stream_free(void *stream)
 {
-    bw_stream_unref(stream);
+    bw_pipe_unref(stream);
 }
 
-bw_mhd_result bw_http_stream(bw_http *http, bw_stream *stream)
+bw_mhd_result bw_http_stream(bw_http *http, bw_pipe *stream)
 {
     if (!http->stream) {
-        bw_stream_ref(stream);
+        bw_pipe_ref(stream);
         http->stream = stream;
     }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(http->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-    bw_stream_attach(stream, http->conn, info ? info->connect_fd : -1);
-    bw_stream_ref(stream);
+    bw_pipe_attach(stream, http->conn, info ? info->connect_fd : -1);
+    bw_pipe_ref(stream);
     struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, bw_stream_read, stream, stream_free);
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, bw_pipe_read, stream, stream_free);
     if (!response) {
-        bw_stream_unref(stream);
+        bw_pipe_unref(stream);
         return MHD_NO;
     }
     add_common_headers(http, response, bw_type_sse);
@@ -319,7 +319,6 @@ static bw_http *http_new(bw_server *server, struct MHD_Connection *conn, const c
     http->peer = info ? info->socket_context : NULL;
     pthread_mutex_lock(&server->lock);
     server->n_exchanges++;
-    server->n_requests++;
     pthread_mutex_unlock(&server->lock);
     return http;
 }
@@ -428,18 +427,20 @@ void bw_http_completed(void *user, struct MHD_Connection *conn, void **state, en
     *state = NULL;
     uint64_t n_bytes = http->n_bytes;
     if (http->stream) {
-        bw_stream_detach(http->stream);
+        bw_pipe_detach(http->stream);
         pthread_mutex_lock(&http->stream->lock);
         n_bytes += http->stream->n_sent;
         bool unfinished = !http->stream->finished;
         http->stream->gone = true; /* nobody reads it any more */
+        bw_str_deinit(&http->stream->out);
+        http->stream->pos = 0;
         pthread_mutex_unlock(&http->stream->lock);
         if (unfinished && http->stream->on_gone)
             http->stream->on_gone(http->stream);
-        bw_stream_unref(http->stream);
+        bw_pipe_unref(http->stream);
     }
     if (http->job)
-        bw_stream_unref(&http->job->stream);
+        bw_pipe_unref(&http->job->stream);
     set_deadline(http, server->options.head_timeout_ms);
     if (!server->options.no_request_log)
         log_request(http, why, n_bytes);

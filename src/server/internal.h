@@ -4,7 +4,7 @@
 
 #include "ask.h"
 #include "bw_server.h"
-#include "stream.h"
+#include "pipe.h"
 
 typedef enum bw_job_state {
     BW_JOB_QUEUED, /* held for the model, or waiting in the engine's queue, or running */
@@ -29,7 +29,7 @@ typedef struct bw_choice {
 
 /* One request for text. The stream's lock guards it, links excepted. */
 typedef struct bw_job {
-    bw_stream stream; /* first: a bw_stream * is a bw_job * */
+    bw_pipe stream; /* first: a bw_pipe * is a bw_job * */
     bw_server *server;
     char id[64];
     bw_ask ask;
@@ -42,7 +42,8 @@ typedef struct bw_job {
     bool dropped;   /* too much unread */
     bool has_reply; /* reply is the whole answer */
     bw_reply reply;
-    bw_err err; /* FAILED: why */
+    bw_err err;            /* FAILED: why */
+    const char *bad_param; /* the member of the body that err complains about; NULL = the prompt */
     uint32_t n_pieces;
     int64_t created_unix, created_ns, ended_ns;
     struct bw_job *active_next, **active_link; /* server lock: all jobs that have not ended */
@@ -52,7 +53,7 @@ typedef struct bw_job {
 
 /* A client of /v1/loading/progress. */
 typedef struct bw_watcher {
-    bw_stream stream; /* first */
+    bw_pipe stream; /* first */
     struct bw_watcher *next;
     int64_t last_ns;
 } bw_watcher;
@@ -90,7 +91,7 @@ struct bw_server {
     bw_watcher *watchers;
     bw_peer *peers;
     int32_t n_exchanges;
-    int64_t n_requests, n_by_class[BW_N_STATUS]; /* answers by hundreds of their status */
+    int64_t n_by_class[BW_N_STATUS]; /* answers by hundreds of their status */
     int64_t n_jobs, n_gone, n_refused, n_bytes;
 };
 
@@ -109,7 +110,7 @@ typedef struct bw_http {
     bw_str body;
     bool too_large;
     bw_job *job; /* a reference: this exchange waits for or streams it */
-    bw_stream *stream;
+    bw_pipe *stream;
     bool answered;
     char job_id[64];
     unsigned status;
@@ -172,7 +173,7 @@ void bw_http_tick(bw_server *server, int64_t now_ns);
 /* Answer; the reply is consumed. */
 bw_mhd_result bw_http_reply(bw_http *http, bw_reply *reply);
 /* Answer with a stream of events; the exchange keeps a reference of its own. */
-bw_mhd_result bw_http_stream(bw_http *http, bw_stream *stream);
+bw_mhd_result bw_http_stream(bw_http *http, bw_pipe *stream);
 /* Answers to one path's rows, in order. */
 const bw_route *bw_route_find(const char *method, const char *path, const char **rest, size_t *rest_bytes,
                               char allow[64]);

@@ -13,7 +13,7 @@ enum { EVENTS_PER_TURN = 256 };
 
 /* ---- birth and death ---- */
 
-static void job_destroy(bw_stream *stream)
+static void job_destroy(bw_pipe *stream)
 {
     bw_job *job = (bw_job *)stream;
     for (size_t i = 0; job->choices && i < job->n_choices; i++) {
@@ -39,9 +39,9 @@ static void make_id(char id[64], const char *prefix)
              b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-static void job_work(bw_stream *stream);
+static void job_work(bw_pipe *stream);
 
-static void job_gone(bw_stream *stream)
+static void job_gone(bw_pipe *stream)
 {
     bw_job *job = (bw_job *)stream;
     if (bw_job_cancel(job)) {
@@ -56,7 +56,7 @@ bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix)
     bw_job *job = bw_alloc_zero(1, sizeof *job);
     size_t n = ask->n_prompts * (size_t)ask->n;
     bw_choice *choices = bw_alloc_zero(n, sizeof *choices);
-    if (!job || !choices || !bw_hub_stream_init(&job->stream, server->hub)) {
+    if (!job || !choices || !bw_pipe_init(&job->stream, server->hub)) {
         bw_free(job);
         bw_free(choices);
         bw_ask_deinit(ask);
@@ -125,6 +125,31 @@ static bw_status prepare_prompts(bw_job *job, bw_engine *engine, bw_err *err)
     return BW_OK;
 }
 
+/* What can only be checked once there is a model. */
+static bw_status check_ask(bw_job *job, const bw_model_info *info, bw_err *err)
+{
+    const bw_ask *ask = &job->ask;
+    int64_t places = (int64_t)info->n_parallel + info->n_queue;
+    if ((int64_t)job->n_choices > places) { /* waiting would not help */
+        job->bad_param = "n";
+        return bw_fail(err, BW_E_ARG, "the request asks for %zu answers; this server has room for %lld at once",
+                       job->n_choices, (long long)places);
+    }
+    for (size_t i = 0; i < ask->sampling.n_logit_bias; i++) {
+        if (ask->sampling.logit_bias[i].token < info->n_vocab)
+            continue;
+        job->bad_param = "logit_bias";
+        return bw_fail(err, BW_E_ARG, "logit_bias names token %d; the vocabulary has %d",
+                       (int)ask->sampling.logit_bias[i].token, (int)info->n_vocab);
+    }
+    for (size_t i = 0; i < ask->n_prompts; i++)
+        for (size_t j = 0; j < ask->prompts[i].n_tokens; j++)
+            if (ask->prompts[i].tokens[j] >= info->n_vocab)
+                return bw_fail(err, BW_E_ARG, "token %zu of the prompt is %d; the vocabulary has %d", j,
+                               (int)ask->prompts[i].tokens[j], (int)info->n_vocab);
+    return BW_OK;
+}
+
 static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, const bw_model_info *info, bw_err *err)
 {
     bw_ask *ask = &job->ask;
@@ -164,7 +189,9 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
 {
     bw_model_info info = {0};
     bw_engine_info(engine, &info);
-    bw_status status = prepare_prompts(job, engine, err);
+    bw_status status = check_ask(job, &info, err);
+    if (status == BW_OK)
+        status = prepare_prompts(job, engine, err);
     for (size_t i = 0; status == BW_OK && i < job->n_choices; i++)
         status = submit_choice(job, engine, i, &info, err);
     if (status != BW_OK) { /* the hub reads no session of a job that is not admitted: they are ours to end */
@@ -179,8 +206,9 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
     }
     pthread_mutex_lock(&job->stream.lock);
     job->admitted = true;
+    bw_ask_release(&job->ask); /* the engine has copies */
     bw_format_begin(job);
-    bw_stream_wake(&job->stream);
+    bw_pipe_wake(&job->stream);
     pthread_mutex_unlock(&job->stream.lock);
     bw_hub_mark(&job->stream);
     return BW_OK;
@@ -197,7 +225,7 @@ static void list_active(bw_job *job)
     job->active_link = &server->active;
     server->active = job;
     server->n_active++;
-    bw_stream_ref(&job->stream);
+    bw_pipe_ref(&job->stream);
 }
 
 /* true: it was listed, and the list's reference is now the caller's. */
@@ -278,9 +306,10 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
     case BW_E_FORMAT:
     case BW_E_UNSUPPORTED:
         if (!rbee) {
-            const char *param = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
+            const char *prompt = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
             const char *code = err->status == BW_E_RANGE ? "context_length_exceeded" : NULL;
-            bw_reply_set_openai(reply, 400, "invalid_request_error", param, code, "%s", err->text);
+            bw_reply_set_openai(reply, 400, "invalid_request_error", job->bad_param ? job->bad_param : prompt, code,
+                                "%s", err->text);
             return;
         }
         bw_reply_set_text(reply, 400, "%s", "");
@@ -326,27 +355,26 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
         reply_busy(job, reply, "too many jobs");
     } else {
         good = true;
-        server->n_jobs++;
         list_active(job);
         if (remember) {
             job->known_next = server->known;
             server->known = job;
             server->n_known++;
-            bw_stream_ref(&job->stream);
+            bw_pipe_ref(&job->stream);
         }
         if (!*engine) {
             job->held_next = NULL;
             *server->held_last = job;
             server->held_last = &job->held_next;
             server->n_held++;
-            bw_stream_ref(&job->stream);
+            bw_pipe_ref(&job->stream);
         }
     }
     if (!good)
         server->n_refused++;
     pthread_mutex_unlock(&server->lock);
     if (evicted)
-        bw_stream_unref(&evicted->stream);
+        bw_pipe_unref(&evicted->stream);
     return good;
 }
 
@@ -356,7 +384,11 @@ bool bw_job_start(bw_job *job, bool remember, bw_reply *reply)
     bw_err err = {0};
     if (!admit(job, remember, &engine, reply))
         return false;
-    if (!engine || job_submit(job, engine, &err) == BW_OK)
+    bool good = !engine || job_submit(job, engine, &err) == BW_OK;
+    pthread_mutex_lock(&job->server->lock);
+    job->server->n_jobs += good;
+    pthread_mutex_unlock(&job->server->lock);
+    if (good)
         return true;
     bw_job_reply_failure(job, &err, reply);
     pthread_mutex_lock(&job->server->lock);
@@ -364,9 +396,9 @@ bool bw_job_start(bw_job *job, bool remember, bw_reply *reply)
     job->server->n_refused++;
     pthread_mutex_unlock(&job->server->lock);
     if (was_active)
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     if (was_known)
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     return false;
 }
 
@@ -385,13 +417,15 @@ static void job_end(bw_job *job)
     job->ended_ns = bw_clock_now_ns();
     bw_format_end(job);
     job->stream.finished = true;
-    bw_stream_wake(&job->stream);
+    bw_pipe_wake(&job->stream);
     pthread_mutex_unlock(&job->stream.lock);
     pthread_mutex_lock(&job->server->lock);
-    bool was_active = unlist_active(job);
+    bool was_active = unlist_active(job), others_wait = job->server->n_held > 0;
     pthread_mutex_unlock(&job->server->lock);
+    if (others_wait)
+        bw_hub_wake(job->server->hub); /* there is a place now */
     if (was_active)
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
 }
 
 bool bw_job_cancel(bw_job *job)
@@ -451,7 +485,7 @@ static void take_event(bw_job *job, bw_choice *choice, const bw_event *event, co
     if (!job->dropped) {
         bw_format_event(job, choice, event);
         check_buffer(job);
-        bw_stream_wake(&job->stream);
+        bw_pipe_wake(&job->stream);
     }
     pthread_mutex_unlock(&job->stream.lock);
 }
@@ -485,7 +519,7 @@ static bool read_choice(bw_job *job, bw_choice *choice, int *budget)
     return false;
 }
 
-static void job_work(bw_stream *stream)
+static void job_work(bw_pipe *stream)
 {
     bw_job *job = (bw_job *)stream;
     pthread_mutex_lock(&stream->lock);
@@ -501,7 +535,7 @@ static void job_work(bw_stream *stream)
         pthread_mutex_unlock(&job->server->lock);
         if (was_held) {
             job_end(job);
-            bw_stream_unref(stream);
+            bw_pipe_unref(stream);
         }
         return;
     }
@@ -525,7 +559,7 @@ bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes)
     while (job && !(strlen(job->id) == n_bytes && memcmp(job->id, id, n_bytes) == 0))
         job = job->known_next;
     if (job)
-        bw_stream_ref(&job->stream);
+        bw_pipe_ref(&job->stream);
     pthread_mutex_unlock(&server->lock);
     return job;
 }
@@ -543,7 +577,7 @@ static bw_job *first_held(bw_server *server, bw_engine **engine, bw_err *err)
         job = NULL;
     }
     if (job)
-        bw_stream_ref(&job->stream);
+        bw_pipe_ref(&job->stream);
     pthread_mutex_unlock(&server->lock);
     return job;
 }
@@ -559,7 +593,7 @@ static void submit_held(bw_server *server)
         if (err.status == BW_OK)
             job_submit(job, engine, &err);
         if (err.status == BW_E_FULL) { /* keeps its place until the engine has one */
-            bw_stream_unref(&job->stream);
+            bw_pipe_unref(&job->stream);
             return;
         }
         pthread_mutex_lock(&server->lock);
@@ -572,8 +606,8 @@ static void submit_held(bw_server *server)
             job_end(job);
         }
         if (was_held)
-            bw_stream_unref(&job->stream);
-        bw_stream_unref(&job->stream);
+            bw_pipe_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     }
 }
 
@@ -596,7 +630,7 @@ static void drop_expired(bw_server *server, int64_t now_ns)
         if (!found)
             return;
         bw_job_cancel(found);
-        bw_stream_unref(&found->stream);
+        bw_pipe_unref(&found->stream);
     }
 }
 
@@ -624,7 +658,7 @@ void bw_jobs_end_all(bw_server *server)
             job->ended_ns = bw_clock_now_ns();
             bw_format_end(job);
             job->stream.finished = true;
-            bw_stream_wake(&job->stream);
+            bw_pipe_wake(&job->stream);
         }
         pthread_mutex_unlock(&job->stream.lock);
     }
@@ -643,7 +677,7 @@ static void forget_known(bw_server *server)
         pthread_mutex_unlock(&server->lock);
         if (!job)
             return;
-        bw_stream_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     }
 }
 
@@ -664,7 +698,7 @@ void bw_jobs_forget_all(bw_server *server)
         for (size_t i = 0; i < job->n_choices; i++)
             bw_session_free(job->choices[i].session);
         if (was_held)
-            bw_stream_unref(&job->stream);
-        bw_stream_unref(&job->stream);
+            bw_pipe_unref(&job->stream);
+        bw_pipe_unref(&job->stream);
     }
 }

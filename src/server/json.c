@@ -2,28 +2,9 @@
 #include "json.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 
-#include "bw_mem.h"
-
-static pthread_once_t alloc_once = PTHREAD_ONCE_INIT;
-
-static void *json_alloc(size_t n_bytes)
-{
-    return bw_alloc(n_bytes);
-}
-
-static void set_alloc(void)
-{
-    json_set_alloc_funcs(json_alloc, bw_free);
-    json_object_seed(0); /* here, while one thread is sure to be alone: hash order nobody outside can predict */
-}
-
-void bw_json_init(void)
-{
-    pthread_once(&alloc_once, set_alloc);
-}
+#include "bw_json.h"
 
 /* Nesting outside of strings. jansson recurses, so this keeps its stack small. */
 static bool is_too_deep(const char *text, size_t n_bytes)
@@ -51,17 +32,19 @@ static bool is_too_deep(const char *text, size_t n_bytes)
 
 json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes)
 {
-    bw_json_init();
+    bool no_memory = false;
     if (is_too_deep(text, n_bytes)) {
         snprintf(why, why_bytes, "nested deeper than %d levels", BW_JSON_MAX_DEPTH);
         return NULL;
     }
     json_error_t error = {0};
     const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_t *value = json_loadb(text ? text : "", n_bytes, flags, &error);
-    if (!value && json_error_code(&error) == json_error_numeric_overflow)
-        value = json_loadb(text, n_bytes, flags | JSON_DECODE_INT_AS_REAL, &error);
-    if (!value)
+    json_t *value = bw_json_load(text ? text : "", n_bytes, flags, &error, &no_memory);
+    if (!value && !no_memory && json_error_code(&error) == json_error_numeric_overflow)
+        value = bw_json_load(text, n_bytes, flags | JSON_DECODE_INT_AS_REAL, &error, &no_memory);
+    if (no_memory)
+        why[0] = 0;
+    else if (!value)
         snprintf(why, why_bytes, "%s at line %d column %d", error.text[0] ? error.text : "not readable", error.line,
                  error.column);
     return value;

@@ -1,4 +1,4 @@
-/* Reading JSON that strangers wrote: bounded depth, exact types, and the allocator of bw_mem.h. */
+/* Reading JSON that strangers wrote: bounded depth and exact types. */
 #ifndef BW_SERVER_JSON_H
 #define BW_SERVER_JSON_H
 
@@ -8,10 +8,8 @@
 
 #define BW_JSON_MAX_DEPTH 96
 
-/* Route jansson's memory through bw_mem.h. Called by bw_body_parse_json; idempotent. */
-void bw_json_init(void);
-/* Any JSON value, or NULL with a sentence in why[why_bytes]. Of duplicate keys the last one counts. Integers beyond
- * int64 are read as real numbers. */
+/* Any JSON value, or NULL with a sentence in why[why_bytes], which is empty when there is no memory. Of duplicate keys
+ * the last one counts. Integers beyond int64 are read as real numbers. */
 json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes);
 
 typedef enum bw_json_found { BW_JSON_ABSENT, BW_JSON_FOUND, BW_JSON_WRONG_TYPE } bw_json_found;

@@ -32,6 +32,18 @@ void bw_server_write_worker(bw_server *server, bw_str *out)
     bw_str_add(out, ",\"version\":\"" BW_VERSION "\"}");
 }
 
+/* A label's value. The format knows three escapes and no others: what JSON would write as \t or \u0007 becomes a space. */
+static void add_label(bw_str *out, const char *name, const char *value)
+{
+    bw_str_add_format(out, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            bw_str_add_char(out, '\\');
+        bw_str_add_char(out, (unsigned char)*value < 0x20 ? ' ' : *value);
+    }
+    bw_str_add_char(out, '"');
+}
+
 static void add_metric(bw_str *out, const char *name, const char *type, const char *help, double value)
 {
     bw_str_add_format(out, "# HELP beeswax_%s %s\n# TYPE beeswax_%s %s\nbeeswax_%s ", name, help, name, type, name);
@@ -87,11 +99,11 @@ void bw_metrics_write(bw_server *server, bw_str *out)
     double n_active = server->n_active, n_known = server->n_known, n_held = server->n_held;
     double n_refused = (double)server->n_refused;
     pthread_mutex_unlock(&server->lock);
-    bw_str_add(out, "# HELP beeswax_info What runs here.\n# TYPE beeswax_info gauge\nbeeswax_info{version=\"" BW_VERSION
-                    "\",device=");
-    bw_str_add_json(out, server->options.device, strlen(server->options.device));
-    bw_str_add(out, ",model=");
-    bw_str_add_json(out, server->options.model_id, strlen(server->options.model_id));
+    bw_str_add(out, "# HELP beeswax_info What runs here.\n# TYPE beeswax_info gauge\n"
+                    "beeswax_info{version=\"" BW_VERSION "\",");
+    add_label(out, "device", server->options.device);
+    bw_str_add_char(out, ',');
+    add_label(out, "model", server->options.model_id);
     bw_str_add(out, "} 1\n# HELP beeswax_http_responses_total Answers by class of status; 0xx: none was sent.\n"
                     "# TYPE beeswax_http_responses_total counter\n");
     for (int i = 0; i < BW_N_STATUS; i++)

@@ -56,6 +56,17 @@ void bw_reply_set_openai(bw_reply *reply, unsigned status, const char *type, con
     bw_str_add(out, "}}");
 }
 
+void bw_ask_release(bw_ask *ask)
+{
+    bw_arena_deinit(&ask->arena);
+    ask->prompts = NULL;
+    ask->messages_json = ask->extra_json = NULL;
+    ask->sampling.logit_bias = NULL;
+    ask->sampling.n_logit_bias = 0;
+    ask->stop = NULL;
+    ask->n_prompts = ask->n_stop = 0;
+}
+
 void bw_ask_deinit(bw_ask *ask)
 {
     bw_arena_deinit(&ask->arena);

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "bw_clock.h"
+#include "bw_json.h"
 #include "bw_log.h"
 #include "bw_mem.h"
 #include "internal.h"
-#include "json.h"
 #include "sha256.h"
 
 enum { STOP_JOBS_MS = 600, STOP_FLUSH_MS = 300, CONNECTION_MEMORY = 32 * 1024, IDLE_TIMEOUT_S = 120, BACKLOG = 1024 };

@@ -57,7 +57,8 @@ typedef struct bw_detokenizer {
     int n_pending;
 } bw_detokenizer;
 void bw_detokenizer_init(bw_detokenizer *d, const bw_tokenizer *tokenizer, bool show_special);
-/* Append what this token completes to out (perhaps nothing). Bytes that can never become valid UTF-8 become U+FFFD. */
+/* Append what this token completes to out (perhaps nothing). Bytes that can never become valid UTF-8 become U+FFFD.
+ * Tokens beyond the vocabulary, which a model's padded table has, have no text; negative ones are BW_E_RANGE. */
 bw_status bw_detokenizer_add(bw_detokenizer *d, int32_t token, bw_str *out, bw_err *err);
 /* The end: an incomplete character becomes U+FFFD. */
 bw_status bw_detokenizer_finish(bw_detokenizer *d, bw_str *out, bw_err *err);

@@ -44,8 +44,10 @@ bw_status bw_detokenizer_add(bw_detokenizer *d, int32_t token, bw_str *out, bw_e
     const bw_tokenizer *t = d->tokenizer;
     if (!t)
         return BW_OK;
-    if (token < 0 || token >= t->n_tokens)
+    if (token < 0)
         return bw_fail(err, BW_E_RANGE, "token %d is outside the vocabulary of %d", (int)token, (int)t->n_tokens);
+    if (token >= t->n_tokens) /* models pad their tables: such a row may be drawn, and stands for nothing */
+        return BW_OK;
     if ((t->flags[token] & TOKEN_SPECIAL) && !d->show_special)
         return BW_OK;
     const char *s = t->pieces[token].s;

@@ -279,12 +279,12 @@ serve() { # serve ARGUMENTS...: on a free port; sets url and server
     done
 }
 stop() { # stop SIGNAL: the server ends in time, with 0
+    begin=$(date +%s%3N)
     kill "-$1" "$server"
-    begin=$(date +%s)
     wait "$server"
     same $? 0 "beeswax serve after SIG$1"
     server=
-    if [ $(($(date +%s) - begin)) -le 2 ]; then pass; else fail "beeswax serve: SIG$1 took too long"; fi
+    if [ $(($(date +%s%3N) - begin)) -lt 2000 ]; then pass; else fail "beeswax serve: SIG$1 took too long"; fi
 }
 if command -v curl >/dev/null; then
     serve "$tiny" --name bee

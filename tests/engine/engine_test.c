@@ -99,6 +99,37 @@ static void end_tokens(void **state)
     bw_engine_free(e);
 }
 
+/* A model's table may be longer than the tokenizer's vocabulary: such a token has no text, and is no reason to fail. */
+static void padding_tokens(void **state)
+{
+    (void)state;
+    fake.n_vocab_pad = 8;
+    bw_engine *e = make_engine(256, 1, 64, 0);
+    bw_logit_bias bias[] = {{FAKE_VOCAB + 7, 1000}};
+    bw_request r = make_request("hello", 6);
+    r.sampling.logit_bias = bias;
+    r.sampling.n_logit_bias = 1;
+    r.n_logprobs = 1;
+    r.echo_logprobs = true;
+    outcome o;
+    run_request(e, &r, &o);
+    assert_int_equal(o.last.type, BW_EVENT_END);
+    assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
+    assert_int_equal(o.n_tokens, 6);
+    assert_int_equal(o.tokens[5], FAKE_VOCAB + 7);
+    assert_string_equal(o.text.data, "");
+    outcome_deinit(&o);
+    int32_t prompt[] = {FAKE_BYTE + 'a', FAKE_VOCAB + 7, FAKE_BYTE + 'b'};
+    r.prompt = NULL;
+    r.tokens = prompt;
+    r.n_tokens = 3;
+    run_request(e, &r, &o);
+    assert_int_equal(o.last.finish, BW_FINISH_LENGTH);
+    assert_string_equal(o.prompt.data, "ab");
+    outcome_deinit(&o);
+    bw_engine_free(e);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -131,7 +162,7 @@ static void refusals(void **state)
     REFUSED(r.n_logprobs = 21, BW_E_RANGE, "n_logprobs is 21");
     REFUSED(r.sampling.temperature = -1, BW_E_RANGE, "temperature is -1");
     REFUSED(r.sampling.temperature = NAN, BW_E_RANGE, "temperature");
-    REFUSED(r.sampling.top_p = 0, BW_E_RANGE, "top_p");
+    REFUSED(r.sampling.top_p = -0.1f, BW_E_RANGE, "top_p");
     REFUSED(r.sampling.top_p = 1.5f, BW_E_RANGE, "top_p");
     REFUSED(r.sampling.min_p = -0.5f, BW_E_RANGE, "min_p");
     REFUSED(r.sampling.top_k = -1, BW_E_RANGE, "top_k");
@@ -162,6 +193,13 @@ static void refusals(void **state)
     r.ignore_eos = true;
     run_request(e, &r, &o);
     assert_int_equal(o.last.n_generated_tokens, 1);
+    outcome_deinit(&o);
+    /* both ends of top_p are allowed; 0 leaves the likeliest token, whatever the temperature */
+    r = make_request("<script>abc<go>", 3);
+    r.sampling.temperature = 50;
+    r.sampling.top_p = 0;
+    run_request(e, &r, &o);
+    assert_string_equal(o.text.data, "abc");
     outcome_deinit(&o);
     bw_engine_free(e);
 }
@@ -426,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(generates_script, setup),    cmocka_unit_test_setup(stop_strings, setup),
         cmocka_unit_test_setup(end_tokens, setup),          cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(padding_tokens, setup),
         cmocka_unit_test_setup(bad_options, setup),         cmocka_unit_test_setup(queue_and_cancel, setup),
         cmocka_unit_test_setup(close_with_sessions, setup), cmocka_unit_test_setup(notifies, setup),
         cmocka_unit_test_setup(failing_step, setup),        cmocka_unit_test_setup(failing_batch, setup),

@@ -81,7 +81,7 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
                          .n_params = 12345,
                          .weight_bytes = 49380,
                          .kv_page_bytes = fake.page_bytes ? fake.page_bytes : 4096,
-                         .n_vocab = FAKE_VOCAB + fake.n_vocab_extra,
+                         .n_vocab = FAKE_VOCAB + fake.n_vocab_extra + fake.n_vocab_pad,
                          .n_layers = 2,
                          .n_embd = 8,
                          .n_ctx_train = fake.n_ctx_train ? fake.n_ctx_train : 4096};
@@ -98,7 +98,7 @@ bw_status bw_lm_new(bw_lm_file *file, bw_device *device, const bw_lm_options *op
     }
     lm->file = file;
     lm->options = *options;
-    lm->n_vocab = FAKE_VOCAB + fake.n_vocab_extra;
+    lm->n_vocab = FAKE_VOCAB + fake.n_vocab_extra + fake.n_vocab_pad;
     size_t n_slots = (size_t)options->n_pages * BW_LM_PAGE_TOKENS;
     lm->slots = bw_alloc_array(n_slots, sizeof *lm->slots);
     lm->owners = bw_alloc_array((size_t)options->n_pages, sizeof *lm->owners);

@@ -154,8 +154,10 @@ bw_status bw_detokenizer_add(bw_detokenizer *d, int32_t token, bw_str *out, bw_e
 {
     size_t n;
     const char *piece = bw_tokenizer_piece(d->tokenizer, token, &n);
-    if (!piece)
+    if (token < 0)
         return bw_fail(err, BW_E_RANGE, "token %d", token);
+    if (!piece)
+        return BW_OK; /* a padding row of the model */
     if (bw_tokenizer_is_special(d->tokenizer, token) && !d->show_special)
         return BW_OK;
     for (size_t i = 0; i < n; i++) {

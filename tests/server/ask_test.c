@@ -103,6 +103,13 @@ static void test_flat_ranges(void **state)
     assert_refused(rbee("{\"prompt\":\"a\",\"temperature\":2.1,\"min_p\":-1}", &ask), 400, "range(0.0..=2.0)");
     assert_non_null(strstr(reply.body.data, "\"field\":\"min_p\"")); /* all of them, not only the first */
     assert_refused(rbee("{\"prompt\":\"a\",\"repetition_penalty\":-0.1}", &ask), 400, "-0.1");
+    /* the limits are inclusive; what the engine cannot divide by is no error of the client's */
+    assert_true(rbee("{\"prompt\":\"a\",\"repetition_penalty\":0,\"top_p\":0}", &ask));
+    assert_true(ask.sampling.repetition_penalty == 1 && ask.sampling.top_p == 0);
+    bw_ask_deinit(&ask);
+    assert_true(rbee("{\"prompt\":\"a\",\"repetition_penalty\":0.001}", &ask));
+    assert_true(ask.sampling.repetition_penalty == 0.01f);
+    bw_ask_deinit(&ask);
     assert_refused(rbee("{\"prompt\":\"a\",\"top_k\":-1}", &ask), 400, "top_k");
     assert_refused(rbee("{\"prompt\":\"a\",\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\"]}", &ask), 400, "max_count(4)");
     assert_refused(rbee("{\"prompt\":\"a\",\"stop\":[\"\"]}", &ask), 400, "non_empty");

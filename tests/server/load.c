@@ -90,6 +90,8 @@ static void take_answer(load_client *c, int fd, const char *const *ends, const c
         for (int i = 0; ends[i]; i++)
             ended = ended || (a.body.data && strstr(a.body.data, ends[i]));
         c->result.n_accepted++;
+        if (a.body.data && strstr(a.body.data, "\"error\":{")) /* in a stream it stands before a proper end */
+            ended = false;
         if (a.status == 200 && a.whole && ended)
             c->result.n_answered++;
         else

@@ -359,6 +359,7 @@ void bw_engine_info(const bw_engine *engine, bw_model_info *info)
                             .n_params = 1,
                             .n_threads = 1,
                             .n_parallel = engine->n_parallel,
+                            .n_queue = engine->n_queue,
                             .has_chat_template = true};
 }
 

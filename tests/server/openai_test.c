@@ -280,6 +280,14 @@ static void test_chat_stream(void **state)
     json_decref(list);
 }
 
+static void assert_param(const char *path, const char *body, const char *param)
+{
+    json_t *v = ask_json("POST", path, body, 400), *error = json_object_get(v, "error");
+    assert_string_equal(text_at(error, "param"), param);
+    assert_string_equal(text_at(error, "code"), "(none)");
+    json_decref(v);
+}
+
 static void assert_error(const char *path, const char *body, int status, const char *type, const char *code)
 {
     json_t *v = ask_json("POST", path, body, status), *error = json_object_get(v, "error");
@@ -299,6 +307,10 @@ static void test_errors(void **state)
     assert_error("/v1/chat/completions", "{}", 400, invalid, "(none)");
     assert_error("/v1/completions", "{\"prompt\":\"\"}", 400, invalid, "(none)");
     assert_error("/v1/completions", "{\"prompt\":[999999]}", 400, invalid, "(none)");
+    /* what only the model's vocabulary can tell is blamed on the right member, and is no matter of context length */
+    assert_param("/v1/completions", "{\"prompt\":[1,999999]}", "prompt");
+    assert_param("/v1/completions", "{\"prompt\":\"a\",\"logit_bias\":{\"999999\":1}}", "logit_bias");
+    assert_param("/v1/chat/completions", "{" HELLO ",\"logit_bias\":{\"999999\":-100}}", "logit_bias");
     assert_error("/v1/completions", "{\"prompt\":\"a @fail=2\"}", 500, "server_error", "(none)");
     assert_error("/v1/completions", "{\"prompt\":\"a @fail=2\",\"n\":3}", 500, "server_error", "(none)");
     bw_str body = {0};

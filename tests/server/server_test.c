@@ -111,6 +111,17 @@ static void test_state_routes(void **state)
     answer_deinit(&a);
 }
 
+/* What Prometheus does not take in a label is not there. */
+static void test_metrics_labels(void **state)
+{
+    (void)state;
+    bw_server_options options;
+    bw_server_options_init(&options);
+    options.model_id = "a\"b\tc\\d";
+    start_with(&options, 0);
+    assert_answer("GET", "/metrics", NULL, 200, "device=\"cpu:0\",model=\"a\\\"b c\\\\d\"} 1\n");
+}
+
 static void test_unknown_and_wrong_method(void **state)
 {
     (void)state;
@@ -379,10 +390,13 @@ static void test_full_queue(void **state)
         bw_free(after);
         answer_deinit(&a);
     }
+    /* what can never fit is told so, not to come again */
+    assert_answer("POST", "/v1/completions", "{\"prompt\":\"a\",\"n\":7}", 400, "\"param\":\"n\"");
     /* all or nothing: five choices do not fit into what is left, so none may stay behind */
     assert_answer("POST", "/v1/completions", "{\"prompt\":\"a\",\"n\":5}", 503, "overloaded");
     assert_int_equal(mock_live_sessions(), 6);
-    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_refused_total 4\n");
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_refused_total 5\n");
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_total 6\n");
     assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_disconnected_total 0\n");
     assert_answer("GET", "/health", NULL, 200, "healthy");
 }
@@ -419,6 +433,12 @@ static void *late_asker(void *arg)
     return NULL;
 }
 
+static void *asker_of_64(void *arg)
+{
+    client_ask(port, "POST", "/v1/completions", "", "{\"prompt\":\"a\",\"n\":64}", arg);
+    return NULL;
+}
+
 static int start_loading(void **state)
 {
     (void)state;
@@ -428,6 +448,7 @@ static int start_loading(void **state)
     bw_err err = {0};
     bw_engine_options eo;
     bw_engine_options_init(&eo);
+    eo.n_queue = 2;
     assert_ok(bw_engine_new(&eo, &engine, &err), err);
     assert_ok(bw_server_start(&options, &server, &err), err);
     port = bw_server_port(server);
@@ -449,7 +470,11 @@ static void test_loading(void **state)
     snprintf(path, sizeof path, "/v1/jobs/%s", id);
     assert_answer("DELETE", path, NULL, 200, "\"status\":\"cancelled\"");
     snprintf(path, sizeof path, "/v1/jobs/%s/stream", id);
-    assert_answer("GET", path, NULL, 200, "data: [CANCELLED]");
+    ask_for("GET", path, NULL, &stream); /* never submitted, and yet in the order of every stream */
+    static const char started[] = "data: {\"type\":\"started\",\"job_id\":\"job-";
+    assert_memory_equal(stream.body.data, started, sizeof started - 1);
+    assert_non_null(strstr(stream.body.data, "\"stop_reason\":\"CANCELLED\"}\n\ndata: [CANCELLED]\n\n"));
+    answer_deinit(&stream);
     bw_free(id);
     pthread_t threads[2];
     pthread_create(&threads[0], NULL, late_reader, &progress);
@@ -481,6 +506,26 @@ static void test_loading(void **state)
     answer_deinit(&stream);
     wait_until_idle();
     assert_answer("GET", "/v1/loading/progress", NULL, 503, "Model not loading");
+}
+
+/* A request that can never fit does not hold up those behind it. */
+static void test_held_too_many(void **state)
+{
+    (void)state;
+    answer impossible, chat;
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, asker_of_64, &impossible);
+    bw_clock_sleep_ms(100);
+    pthread_create(&threads[1], NULL, late_asker, &chat);
+    bw_clock_sleep_ms(100);
+    bw_server_set_engine(server, engine);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    assert_int_equal(impossible.status, 400);
+    assert_non_null(strstr(impossible.body.data, "room for 6 at once"));
+    assert_int_equal(chat.status, 200);
+    answer_deinit(&impossible);
+    answer_deinit(&chat);
 }
 
 static void test_load_error(void **state)
@@ -650,6 +695,7 @@ int main(void)
     bw_log_configure(BW_LOG_OFF, true);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_state_routes, start, stop),
+        cmocka_unit_test_teardown(test_metrics_labels, stop),
         cmocka_unit_test_setup_teardown(test_unknown_and_wrong_method, start, stop),
         cmocka_unit_test_setup_teardown(test_body_limits, start, stop),
         cmocka_unit_test_setup_teardown(test_queen, start, stop),
@@ -661,6 +707,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_queue, start_small, stop),
         cmocka_unit_test_setup_teardown(test_job_limit, start_small, stop),
         cmocka_unit_test_setup_teardown(test_loading, start_loading, stop),
+        cmocka_unit_test_setup_teardown(test_held_too_many, start_loading, stop),
         cmocka_unit_test_setup_teardown(test_load_error, start_loading, stop),
         cmocka_unit_test_setup_teardown(test_auth, start_token, stop),
         cmocka_unit_test_setup_teardown(test_cors, start, stop),

@@ -308,6 +308,14 @@ static void test_signals(void **state)
     end_with(&c, SIGTERM, 0);
     answer_deinit(&a);
     close(fd);
+    c = spawn("llm-worker-rbee", argv, NULL); /* in the middle of a step of 10 s, as a long prompt is on a slow machine */
+    wait_for_port(&c);
+    bw_clock_sleep_ms(100);
+    client_ask(c.port, "POST", "/v1/jobs", "", "{\"prompt\":\"a @slow=10000\"}", &a);
+    assert_int_equal(a.status, 200);
+    answer_deinit(&a);
+    bw_clock_sleep_ms(100);
+    end_with(&c, SIGTERM, 0);
     for (int i = 0; i < 2; i++) { /* while it loads, with a request held */
         c = spawn("llm-worker-rbee", argv, loading);
         wait_for_port(&c);

@@ -159,7 +159,8 @@ static void streams_any_tokens(void **state)
         bw_str out = {0};
         bw_detokenizer d;
         bw_detokenizer_init(&d, t, true);
-        assert_int_equal(bw_detokenizer_add(&d, (int32_t)n_tokens, &out, &err), BW_E_RANGE);
+        assert_ok(bw_detokenizer_add(&d, (int32_t)n_tokens, &out, &err), err); /* a padding row of the model */
+        assert_int_equal(out.len, 0);
         assert_int_equal(bw_detokenizer_add(&d, -1, &out, &err), BW_E_RANGE);
         bw_str_deinit(&out);
         bw_tokenizer_free(t);

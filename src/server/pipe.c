@@ -1,5 +1,5 @@
-/* Streams and the hub; see stream.h. */
-#include "stream.h"
+/* Streams and the hub; see pipe.h. */
+#include "pipe.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 typedef struct watch {
     uint64_t id;
     int fd;
-    bw_stream *stream;
+    bw_pipe *stream;
 } watch;
 
 struct bw_hub {
     pthread_mutex_t lock;
     pthread_t thread;
-    bool quit;
+    bool quit, tick_soon;
     int epoll_fd, event_fd;
-    bw_stream *first, *last; /* marked, each with a reference */
+    bw_pipe *first, *last; /* marked, each with a reference */
     watch *watches;          /* [n_watches] */
     size_t n_watches, cap_watches;
     uint64_t next_id;
@@ -33,19 +33,19 @@ enum { TICK_MS = 500 };
 
 /* ---- streams ---- */
 
-bool bw_hub_stream_init(bw_stream *stream, bw_hub *hub)
+bool bw_pipe_init(bw_pipe *stream, bw_hub *hub)
 {
-    *stream = (bw_stream){.hub = hub};
+    *stream = (bw_pipe){.hub = hub};
     atomic_init(&stream->refs, 1);
     return pthread_mutex_init(&stream->lock, NULL) == 0;
 }
 
-void bw_stream_ref(bw_stream *stream)
+void bw_pipe_ref(bw_pipe *stream)
 {
     atomic_fetch_add(&stream->refs, 1);
 }
 
-void bw_stream_unref(bw_stream *stream)
+void bw_pipe_unref(bw_pipe *stream)
 {
     if (!stream || atomic_fetch_sub(&stream->refs, 1) != 1)
         return;
@@ -54,7 +54,7 @@ void bw_stream_unref(bw_stream *stream)
     stream->on_destroy(stream);
 }
 
-void bw_stream_wake(bw_stream *stream)
+void bw_pipe_wake(bw_pipe *stream)
 {
     if (!stream->suspended)
         return;
@@ -62,13 +62,13 @@ void bw_stream_wake(bw_stream *stream)
     MHD_resume_connection(stream->conn);
 }
 
-void bw_stream_suspend(bw_stream *stream)
+void bw_pipe_suspend(bw_pipe *stream)
 {
     MHD_suspend_connection(stream->conn);
     stream->suspended = true;
 }
 
-static void hub_watch(bw_hub *hub, bw_stream *stream, int fd)
+static void hub_watch(bw_hub *hub, bw_pipe *stream, int fd)
 {
     pthread_mutex_lock(&hub->lock);
     if (bw_reserve((void **)&hub->watches, &hub->cap_watches, hub->n_watches + 1, sizeof *hub->watches)) {
@@ -95,7 +95,7 @@ static void hub_unwatch(bw_hub *hub, uint64_t id)
     pthread_mutex_unlock(&hub->lock);
 }
 
-void bw_stream_attach(bw_stream *stream, struct MHD_Connection *conn, int fd)
+void bw_pipe_attach(bw_pipe *stream, struct MHD_Connection *conn, int fd)
 {
     pthread_mutex_lock(&stream->lock);
     stream->conn = conn;
@@ -104,7 +104,7 @@ void bw_stream_attach(bw_stream *stream, struct MHD_Connection *conn, int fd)
     pthread_mutex_unlock(&stream->lock);
 }
 
-void bw_stream_detach(bw_stream *stream)
+void bw_pipe_detach(bw_pipe *stream)
 {
     pthread_mutex_lock(&stream->lock);
     uint64_t id = stream->watch_id;
@@ -116,9 +116,9 @@ void bw_stream_detach(bw_stream *stream)
         hub_unwatch(stream->hub, id);
 }
 
-ssize_t bw_stream_read(void *user, uint64_t pos, char *buffer, size_t max)
+ssize_t bw_pipe_read(void *user, uint64_t pos, char *buffer, size_t max)
 {
-    bw_stream *stream = user;
+    bw_pipe *stream = user;
     (void)pos;
     ssize_t result = 0;
     pthread_mutex_lock(&stream->lock);
@@ -140,9 +140,10 @@ ssize_t bw_stream_read(void *user, uint64_t pos, char *buffer, size_t max)
             stream->pos = 0;
         }
     } else if (stream->finished) {
+        bw_str_deinit(&stream->out); /* a job is remembered for a while, its buffer need not be */
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
-        bw_stream_suspend(stream);
+        bw_pipe_suspend(stream);
     }
     pthread_mutex_unlock(&stream->lock);
     return result;
@@ -150,14 +151,22 @@ ssize_t bw_stream_read(void *user, uint64_t pos, char *buffer, size_t max)
 
 /* ---- the hub ---- */
 
-void bw_hub_wake(bw_hub *hub)
+static void ring(bw_hub *hub)
 {
     uint64_t one = 1;
     ssize_t n = write(hub->event_fd, &one, sizeof one);
     (void)n; /* EAGAIN: it is awake already */
 }
 
-void bw_hub_mark(bw_stream *stream)
+void bw_hub_wake(bw_hub *hub)
+{
+    pthread_mutex_lock(&hub->lock);
+    hub->tick_soon = true;
+    pthread_mutex_unlock(&hub->lock);
+    ring(hub);
+}
+
+void bw_hub_mark(bw_pipe *stream)
 {
     bw_hub *hub = stream->hub;
     pthread_mutex_lock(&hub->lock);
@@ -165,14 +174,14 @@ void bw_hub_mark(bw_stream *stream)
         bool was_empty = hub->first == NULL;
         stream->marked = true;
         stream->next_marked = NULL;
-        bw_stream_ref(stream);
+        bw_pipe_ref(stream);
         if (was_empty)
             hub->first = stream;
         else
             hub->last->next_marked = stream;
         hub->last = stream;
         if (was_empty)
-            bw_hub_wake(hub); /* under the lock: a stream may end the moment it is released */
+            ring(hub); /* under the lock: a stream may end the moment it is released */
     }
     pthread_mutex_unlock(&hub->lock);
 }
@@ -180,30 +189,30 @@ void bw_hub_mark(bw_stream *stream)
 static void hub_run_marked(bw_hub *hub)
 {
     pthread_mutex_lock(&hub->lock);
-    bw_stream *stream = hub->first;
+    bw_pipe *stream = hub->first;
     hub->first = hub->last = NULL;
     pthread_mutex_unlock(&hub->lock);
     while (stream) {
         pthread_mutex_lock(&hub->lock);
-        bw_stream *next = stream->next_marked;
+        bw_pipe *next = stream->next_marked;
         stream->marked = false;
         pthread_mutex_unlock(&hub->lock);
         if (stream->on_work)
             stream->on_work(stream);
-        bw_stream_unref(stream);
+        bw_pipe_unref(stream);
         stream = next;
     }
 }
 
 static void hub_lost_client(bw_hub *hub, uint64_t id)
 {
-    bw_stream *stream = NULL;
+    bw_pipe *stream = NULL;
     pthread_mutex_lock(&hub->lock);
     for (size_t i = 0; i < hub->n_watches && !stream; i++)
         if (hub->watches[i].id == id)
             stream = hub->watches[i].stream;
     if (stream)
-        bw_stream_ref(stream); /* the connection holds another until it is unwatched, so this one is not the first */
+        bw_pipe_ref(stream); /* the connection holds another until it is unwatched, so this one is not the first */
     pthread_mutex_unlock(&hub->lock);
     if (!stream)
         return;
@@ -211,9 +220,9 @@ static void hub_lost_client(bw_hub *hub, uint64_t id)
         stream->on_gone(stream);
     pthread_mutex_lock(&stream->lock);
     stream->gone = true;
-    bw_stream_wake(stream);
+    bw_pipe_wake(stream);
     pthread_mutex_unlock(&stream->lock);
-    bw_stream_unref(stream);
+    bw_pipe_unref(stream);
 }
 
 static bool hub_should_quit(bw_hub *hub)
@@ -224,6 +233,20 @@ static bool hub_should_quit(bw_hub *hub)
     return quit;
 }
 
+/* Not after every token, but twice a second and when bw_hub_wake asked for it. */
+static void hub_tick(bw_hub *hub, int64_t *last_ns)
+{
+    int64_t now = bw_clock_now_ns();
+    pthread_mutex_lock(&hub->lock);
+    bool due = hub->tick_soon || now - *last_ns >= (int64_t)TICK_MS * 1000000;
+    hub->tick_soon = false;
+    pthread_mutex_unlock(&hub->lock);
+    if (!due)
+        return;
+    *last_ns = now;
+    hub->tick(hub->user);
+}
+
 static void *hub_main(void *arg)
 {
     bw_hub *hub = arg;
@@ -231,20 +254,15 @@ static void *hub_main(void *arg)
     while (!hub_should_quit(hub)) {
         struct epoll_event events[64];
         int n = epoll_wait(hub->epoll_fd, events, 64, TICK_MS);
-        bool woken = false;
         for (int i = 0; i < n; i++) {
             uint64_t count;
             if (events[i].data.u64 != 0)
                 hub_lost_client(hub, events[i].data.u64);
-            else if (read(hub->event_fd, &count, sizeof count) > 0)
-                woken = true;
+            else if (read(hub->event_fd, &count, sizeof count) < 0)
+                continue; /* EAGAIN: nobody rang */
         }
         hub_run_marked(hub);
-        int64_t now = bw_clock_now_ns();
-        if (woken || now - last_tick >= (int64_t)TICK_MS * 1000000) {
-            last_tick = now;
-            hub->tick(hub->user);
-        }
+        hub_tick(hub, &last_tick);
     }
     return NULL;
 }
@@ -293,9 +311,9 @@ void bw_hub_free(bw_hub *hub)
 {
     if (!hub)
         return;
-    for (bw_stream *stream = hub->first; stream;) {
-        bw_stream *next = stream->next_marked;
-        bw_stream_unref(stream);
+    for (bw_pipe *stream = hub->first; stream;) {
+        bw_pipe *next = stream->next_marked;
+        bw_pipe_unref(stream);
         stream = next;
     }
     close(hub->epoll_fd);

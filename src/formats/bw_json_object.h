@@ -1,6 +1,6 @@
 /* JSON objects of model files, through jansson: config.json, safetensors headers and indices. */
-#ifndef BW_JSON_H
-#define BW_JSON_H
+#ifndef BW_JSON_OBJECT_H
+#define BW_JSON_OBJECT_H
 
 #include <jansson.h>
 

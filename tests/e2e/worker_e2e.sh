@@ -1,0 +1,66 @@
+#!/bin/sh
+# The real worker with a tiny model, as its clients meet it: a queen's request, the unmodified openai package, a crowd
+# of clients, and its end in under 2 s.
+#   sh worker_e2e.sh WORKER SOAK MODEL FOLDER_OF_THIS_SCRIPT
+# SOAK may be empty. The openai package is looked for in ${BW_TEST_PYTHON:-python3}.
+set -u
+worker=$1 soak=$2 model=$3 here=$4
+dir=$(mktemp -d) || exit 1
+pid=
+cleanup() {
+    [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+unset LLORCH_API_TOKEN http_proxy HTTP_PROXY all_proxy ALL_PROXY
+failed=0
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1"
+    tail -n 20 "$dir/out" "$dir/err" 2>/dev/null
+}
+
+"$worker" --worker-id w --model "$model" --port 0 --local-mode >"$dir/out" 2>"$dir/err" &
+pid=$!
+url=
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
+    url=$(sed -n 's/.*listening on \(http:[^" ]*\).*/\1/p' "$dir/err")
+    [ -z "$url" ] || break
+    sleep 0.25
+done
+[ -n "$url" ] || { fail "the worker names no address"; exit 1; }
+
+if command -v curl >/dev/null; then
+    # A queen: the flat body, then lines until [DONE]. The model may still be loading: the job is held.
+    answer=$(curl -s "$url/v1/inference" -H 'Content-Type: application/json' \
+        -d '{"prompt":"abc","max_tokens":6,"temperature":0.7,"top_p":0.9,"top_k":40}')
+    sse=$(printf '%s' "$answer" | sed -n 's/.*"sse_url":"\([^"]*\)".*/\1/p')
+    curl -s -m 60 "$url$sse" >"$dir/out"
+    grep -q '^data: {"type":"started","job_id":"job-' "$dir/out" || fail "no started event: $answer"
+    grep -q '^data: {"type":"end",' "$dir/out" || fail "no end event"
+    [ "$(tail -n 2 "$dir/out" | head -n 1)" = 'data: [DONE]' ] || fail "the stream does not end with [DONE]"
+else
+    echo 'SKIPPED: a request with curl, which is not installed'
+fi
+
+python=${BW_TEST_PYTHON:-python3}
+if "$python" -c 'import openai' 2>/dev/null; then
+    "$python" "$here/openai_client.py" "$url" >"$dir/out" 2>&1 || fail "the openai package"
+else
+    echo 'SKIPPED: the openai package is not installed'
+fi
+
+if [ -n "$soak" ]; then
+    "$soak" "$url" --seconds 8 --clients 12 --max-tokens 20 --max-growth 50 >"$dir/out" 2>&1 || fail "soak"
+fi
+
+begin=$(date +%s%3N)
+kill -TERM "$pid"
+wait "$pid"
+code=$?
+pid=
+[ $code -eq 0 ] || fail "exit code $code after SIGTERM"
+[ $(($(date +%s%3N) - begin)) -lt 2000 ] || fail "SIGTERM took more than 2 s"
+[ $failed -eq 0 ] && echo "the worker's clients are served"
+exit $failed
