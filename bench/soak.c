@@ -178,8 +178,8 @@ int main(int argc, char **argv)
     }
     bool idle = is_idle(&s);
     double growth = warm_rss > 0 ? (rss / warm_rss - 1) * 100 : 0;
-    bool good = sum.n_accepted == sum.n_answered && sum.n_answered > 0 && !sum.n_wrong && idle && rss > 0 && warm_rss > 0 &&
-                growth <= s.max_growth;
+    bool good = sum.n_accepted == sum.n_answered && sum.n_answered > 0 && !sum.n_wrong && idle && rss > 0 &&
+                warm_rss > 0 && growth <= s.max_growth;
     if (sum.n_wrong)
         printf("first wrong: %s\n", sum.first_wrong);
     if (!idle)

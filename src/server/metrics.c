@@ -32,7 +32,8 @@ void bw_server_write_worker(bw_server *server, bw_str *out)
     bw_str_add(out, ",\"version\":\"" BW_VERSION "\"}");
 }
 
-/* A label's value. The format knows three escapes and no others: what JSON would write as \t or \u0007 becomes a space. */
+/* A label's value. The format knows three escapes and no others: what JSON would write as \t or \u0007 becomes a space.
+ */
 static void add_label(bw_str *out, const char *name, const char *value)
 {
     bw_str_add_format(out, "%s=\"", name);

@@ -22,7 +22,7 @@ struct bw_hub {
     bool quit, tick_soon;
     int epoll_fd, event_fd;
     bw_pipe *first, *last; /* marked, each with a reference */
-    watch *watches;          /* [n_watches] */
+    watch *watches;        /* [n_watches] */
     size_t n_watches, cap_watches;
     uint64_t next_id;
     void (*tick)(void *user);

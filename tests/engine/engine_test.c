@@ -462,12 +462,12 @@ static void failing_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(generates_script, setup),    cmocka_unit_test_setup(stop_strings, setup),
-        cmocka_unit_test_setup(end_tokens, setup),          cmocka_unit_test_setup(refusals, setup),
-        cmocka_unit_test_setup(padding_tokens, setup),
-        cmocka_unit_test_setup(bad_options, setup),         cmocka_unit_test_setup(queue_and_cancel, setup),
-        cmocka_unit_test_setup(close_with_sessions, setup), cmocka_unit_test_setup(notifies, setup),
-        cmocka_unit_test_setup(failing_step, setup),        cmocka_unit_test_setup(failing_batch, setup),
+        cmocka_unit_test_setup(generates_script, setup), cmocka_unit_test_setup(stop_strings, setup),
+        cmocka_unit_test_setup(end_tokens, setup),       cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(padding_tokens, setup),   cmocka_unit_test_setup(bad_options, setup),
+        cmocka_unit_test_setup(queue_and_cancel, setup), cmocka_unit_test_setup(close_with_sessions, setup),
+        cmocka_unit_test_setup(notifies, setup),         cmocka_unit_test_setup(failing_step, setup),
+        cmocka_unit_test_setup(failing_batch, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,14 +24,14 @@ enum {
 };
 
 typedef struct fake_settings {
-    int32_t n_ctx_train; /* 0 = 4096 */
-    int64_t page_bytes;  /* 0 = 4096 */
+    int32_t n_ctx_train;   /* 0 = 4096 */
+    int64_t page_bytes;    /* 0 = 4096 */
     int32_t n_vocab_extra; /* more tokens, without text */
     int32_t n_vocab_pad;   /* rows of the model beyond the tokenizer's vocabulary */
-    int step_us;       /* a step takes this long */
-    int64_t fail_step; /* this step fails, counted from 1; 0 = none */
-    int64_t nan_step;  /* this step gives NaN in every row */
-    int64_t fail_copy; /* this copy fails */
+    int step_us;           /* a step takes this long */
+    int64_t fail_step;     /* this step fails, counted from 1; 0 = none */
+    int64_t nan_step;      /* this step gives NaN in every row */
+    int64_t fail_copy;     /* this copy fails */
     bool fail_open;
     const char *chat_template;
 } fake_settings;

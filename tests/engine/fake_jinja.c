@@ -1,7 +1,6 @@
 /* "Renders" a template as its own text, a colon and the variables as JSON: shows what a template would be given. */
 #include "bw_jinja.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "bw_mem.h"
@@ -38,6 +37,6 @@ bw_status bw_jinja_render(const bw_jinja *jinja, const json_t *context, int64_t 
     (void)unix_time;
     char *json = json_dumps(context, JSON_SORT_KEYS | JSON_COMPACT);
     bw_str_add_format(out, "%s:%s", jinja->text, json ? json : "");
-    free(json);
+    bw_free(json);
     return out->failed ? bw_fail_memory(err, 64, "a text") : BW_OK;
 }

@@ -308,7 +308,8 @@ static void test_signals(void **state)
     end_with(&c, SIGTERM, 0);
     answer_deinit(&a);
     close(fd);
-    c = spawn("llm-worker-rbee", argv, NULL); /* in the middle of a step of 10 s, as a long prompt is on a slow machine */
+    c = spawn("llm-worker-rbee", argv,
+              NULL); /* in the middle of a step of 10 s, as a long prompt is on a slow machine */
     wait_for_port(&c);
     bw_clock_sleep_ms(100);
     client_ask(c.port, "POST", "/v1/jobs", "", "{\"prompt\":\"a @slow=10000\"}", &a);
