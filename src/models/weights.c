@@ -55,8 +55,9 @@ static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, i
         return;
     }
     const bw_source_tensor *t = &e.src;
-    bool fits = role == ROLE_VECTOR ? bw_shape_elements(t->dims, t->n_dims) == k && t->dims[t->n_dims - 1] == k
-                                    : t->n_dims == 2 && t->dims[0] == n && t->dims[1] == k;
+    bool fits = role == ROLE_VECTOR
+                    ? t->n_dims > 0 && bw_shape_elements(t->dims, t->n_dims) == k && t->dims[t->n_dims - 1] == k
+                    : t->n_dims == 2 && t->dims[0] == n && t->dims[1] == k;
     if (!fits) {
         bw_tensor shown = bw_tensor_view(t->dtype, t->n_dims, t->dims, NULL);
         char text[96];
