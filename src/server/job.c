@@ -279,8 +279,9 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
     case BW_E_UNSUPPORTED:
         if (!rbee) {
             const char *param = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
-            const char *code = err->status == BW_E_RANGE ? "context_length_exceeded" : NULL;
-            bw_reply_set_openai(reply, 400, "invalid_request_error", param, code, "%s", err->text);
+            bool too_long = err->status == BW_E_RANGE; /* all else may be about any part of the request */
+            const char *code = too_long ? "context_length_exceeded" : NULL;
+            bw_reply_set_openai(reply, 400, "invalid_request_error", too_long ? param : NULL, code, "%s", err->text);
             return;
         }
         bw_reply_set_text(reply, 400, "%s", "");
