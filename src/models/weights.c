@@ -56,11 +56,7 @@ static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, i
     }
     const bw_source_tensor *t = &e.src;
     bool fits = role == ROLE_VECTOR
-<<<<<<< HEAD
                     ? t->n_dims > 0 && t->dims[t->n_dims - 1] == k && bw_shape_elements(t->dims, t->n_dims) == k
-=======
-                    ? t->n_dims > 0 && bw_shape_elements(t->dims, t->n_dims) == k && t->dims[t->n_dims - 1] == k
->>>>>>> r-hostile
                     : t->n_dims == 2 && t->dims[0] == n && t->dims[1] == k;
     if (!fits) {
         bw_tensor shown = bw_tensor_view(t->dtype, t->n_dims, t->dims, NULL);

@@ -306,17 +306,10 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
     case BW_E_FORMAT:
     case BW_E_UNSUPPORTED:
         if (!rbee) {
-<<<<<<< HEAD
             const char *prompt = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
             const char *code = err->status == BW_E_RANGE ? "context_length_exceeded" : NULL;
             bw_reply_set_openai(reply, 400, "invalid_request_error", job->bad_param ? job->bad_param : prompt, code,
                                 "%s", err->text);
-=======
-            const char *param = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
-            bool too_long = err->status == BW_E_RANGE; /* all else may be about any part of the request */
-            const char *code = too_long ? "context_length_exceeded" : NULL;
-            bw_reply_set_openai(reply, 400, "invalid_request_error", too_long ? param : NULL, code, "%s", err->text);
->>>>>>> r-hostile
             return;
         }
         bw_reply_set_text(reply, 400, "%s", "");
