@@ -13,7 +13,7 @@
 #include "bw_mem.h"
 #include "bw_str.h"
 
-enum { MAX_HEADER = 100000000, MAX_INDEX = 256 << 20, MAX_TENSORS = 1 << 22, MAX_FILES = 10000 };
+enum { MAX_HEADER = 100000000, MAX_INDEX = 256 << 20, MAX_TENSORS = 1 << 22, MAX_FILES = 10000, MAX_METADATA = 4096 };
 
 static const struct {
     const char *name;
@@ -153,6 +153,10 @@ static bw_status read_metadata(bw_safetensors *st, const file_part *f, json_t *o
 {
     if (!json_is_object(object))
         return bw_fail(err, BW_E_FORMAT, "%s: __metadata__ is not an object", f->path);
+    /* Looked up one by one, so there must not be many; models have a few. */
+    if (json_object_size(object) > MAX_METADATA || st->n_metadata + json_object_size(object) > 2 * MAX_METADATA)
+        return bw_fail(err, BW_E_FORMAT, "%s: __metadata__ has %zu entries; at most %d can be read", f->path,
+                       json_object_size(object), MAX_METADATA);
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)

@@ -83,6 +83,26 @@ static void refuse(const char *header, size_t n_data, bw_status status, const ch
 
 #define T(fields) "{\"t\":{" fields "}}"
 
+/* Metadata without end, whose look-ups one by one took minutes. */
+static void much_metadata(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    char *file = malloc(8 + N * 16 + 100);
+    bw_err err = {0};
+    bw_safetensors *st;
+    assert_non_null(file);
+    size_t n = 8 + (size_t)sprintf(file + 8, "{\"__metadata__\":{\"k\":\"v\"");
+    for (int i = 0; i < N; i++)
+        n += (size_t)sprintf(file + n, ",\"k%d\":\"v\"", i);
+    n += (size_t)sprintf(file + n, "}}");
+    uint64_t n_header = n - 8;
+    memcpy(file, &n_header, 8);
+    assert_int_equal(bw_safetensors_open_memory(file, n, "test.safetensors", &st, &err), BW_E_FORMAT);
+    assert_non_null(strstr(err.text, "5001 entries"));
+    free(file);
+}
+
 static void refusing(void **state)
 {
     (void)state;
@@ -224,8 +244,8 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading), cmocka_unit_test(refusing),      cmocka_unit_test(refusing_index),
-        cmocka_unit_test(writing), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(much_metadata),  cmocka_unit_test(reading), cmocka_unit_test(refusing),
+        cmocka_unit_test(refusing_index), cmocka_unit_test(writing), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
