@@ -1,5 +1,5 @@
-/* The whole way, nothing faked: a tiny GGUF with its vocabulary is loaded and answers one request while the n-th allocation
- * fails, for every n. Each time: a clear end, no crash, no leak. */
+/* The whole way, nothing faked: a tiny GGUF with its vocabulary is loaded and answers one request while the n-th
+ * allocation fails, for every n. Each time: a clear end, no crash, no leak. */
 #include "../bw_test.h"
 
 #include "bw_mem.h"
