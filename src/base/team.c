@@ -1,6 +1,5 @@
 #include "bw_team.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -22,9 +21,15 @@
  * microseconds, the length of a small matrix product. */
 enum { SPINS = 1500 };
 
+struct thread {
+    bw_team *team;
+    int rank;
+    pthread_t id;
+};
+
 struct bw_team {
     int size;
-    pthread_t *threads; /* [size - 1] */
+    struct thread *threads; /* [size - 1] */
     bw_team_fn *fn;
     void *arg;
     _Alignas(64) _Atomic uint32_t generation; /* a new value starts a run */
@@ -76,17 +81,11 @@ void bw_team_barrier(bw_member *member)
     }
 }
 
-struct start {
-    bw_team *team;
-    int rank;
-};
-
 static void *member_main(void *arg)
 {
-    struct start start = *(struct start *)arg;
-    bw_free(arg);
-    bw_team *team = start.team;
-    bw_member member = {.team = team, .rank = start.rank, .size = team->size};
+    const struct thread *self = arg;
+    bw_team *team = self->team;
+    bw_member member = {.team = team, .rank = self->rank, .size = team->size};
     uint32_t generation = 0;
     for (;;) {
         wait_change(&team->generation, generation, &team->sleepers);
@@ -124,6 +123,18 @@ int bw_cpu_count(void)
     return 1;
 }
 
+/* Ends the first n threads and frees the team. */
+static void stop_threads(bw_team *team, int n)
+{
+    atomic_store(&team->stop, true);
+    atomic_fetch_add(&team->generation, 1);
+    futex_wake_all(&team->generation);
+    for (int i = 0; i < n; i++)
+        pthread_join(team->threads[i].id, NULL);
+    bw_free(team->threads);
+    bw_free(team);
+}
+
 bw_status bw_team_new(int n_threads, bw_team **out, bw_err *err)
 {
     *out = NULL;
@@ -139,29 +150,18 @@ bw_status bw_team_new(int n_threads, bw_team **out, bw_err *err)
         team->threads = bw_alloc_array((size_t)n_threads - 1, sizeof *team->threads);
         if (!team->threads) {
             bw_free(team);
-            return bw_fail_memory(err, (size_t)n_threads * sizeof(pthread_t), "a thread team");
+            return bw_fail_memory(err, (size_t)n_threads * sizeof *team->threads, "a thread team");
         }
     }
     /* The size is final before the first thread reads it; a failed start stops those that already run. */
     team->size = n_threads;
     for (int i = 1; i < n_threads; i++) {
-        struct start *start = bw_alloc(sizeof *start);
-        int failed = ENOMEM;
-        if (start) {
-            *start = (struct start){.team = team, .rank = i};
-            failed = pthread_create(&team->threads[i - 1], NULL, member_main, start);
-        }
+        struct thread *thread = &team->threads[i - 1];
+        thread->team = team;
+        thread->rank = i;
+        int failed = pthread_create(&thread->id, NULL, member_main, thread);
         if (failed) {
-            bw_free(start);
-            atomic_store(&team->stop, true);
-            atomic_fetch_add(&team->generation, 1);
-            futex_wake_all(&team->generation);
-            for (int k = 1; k < i; k++)
-                pthread_join(team->threads[k - 1], NULL);
-            bw_free(team->threads);
-            bw_free(team);
-            if (failed == ENOMEM)
-                return bw_fail_memory(err, sizeof *start, "a compute thread");
+            stop_threads(team, i - 1);
             return bw_fail_errno(err, failed, "compute thread %d of %d could not be started", i + 1, n_threads);
         }
     }
@@ -171,15 +171,8 @@ bw_status bw_team_new(int n_threads, bw_team **out, bw_err *err)
 
 void bw_team_free(bw_team *team)
 {
-    if (!team)
-        return;
-    atomic_store(&team->stop, true);
-    atomic_fetch_add(&team->generation, 1);
-    futex_wake_all(&team->generation);
-    for (int i = 1; i < team->size; i++)
-        pthread_join(team->threads[i - 1], NULL);
-    bw_free(team->threads);
-    bw_free(team);
+    if (team)
+        stop_threads(team, team->size - 1);
 }
 
 int bw_team_size(const bw_team *team)

@@ -60,7 +60,7 @@ static bw_status check_options(const bw_sampling *o, int32_t n_vocab, bw_err *er
     for (size_t i = 0; i < o->n_logit_bias; i++) {
         const bw_logit_bias *b = &o->logit_bias[i];
         if (b->token < 0 || b->token >= n_vocab)
-            return bw_fail(err, BW_E_RANGE, "logit_bias names token %d; the vocabulary has %d", (int)b->token,
+            return bw_fail(err, BW_E_ARG, "logit_bias names token %d; the vocabulary has %d", (int)b->token,
                            (int)n_vocab);
         if (!(b->bias <= 1e6f && (b->bias >= -1e6f || b->bias == -INFINITY)))
             return bw_fail(err, BW_E_RANGE, "logit_bias of token %d is %g; it must be from -1e6 to 1e6, or -infinity",

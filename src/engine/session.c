@@ -64,8 +64,8 @@ static bw_status read_prompt(const bw_engine *engine, const bw_request *r, int32
     }
     for (size_t i = 0; i < r->n_tokens; i++)
         if (r->tokens[i] < 0 || r->tokens[i] >= engine->info.n_vocab)
-            return bw_fail(err, BW_E_RANGE, "token %zu of the prompt is %d; the vocabulary has %d", i,
-                           (int)r->tokens[i], (int)engine->info.n_vocab);
+            return bw_fail(err, BW_E_ARG, "token %zu of the prompt is %d; the vocabulary has %d", i, (int)r->tokens[i],
+                           (int)engine->info.n_vocab);
     *tokens = bw_alloc_array(r->n_tokens, sizeof **tokens);
     if (!*tokens)
         return bw_fail_memory(err, r->n_tokens * sizeof **tokens, "the prompt's tokens");

@@ -1,4 +1,5 @@
-/* Files written whole or not at all: a buffer in front of NAME.tmp, fsync, rename. Refuses nothing of its own; what the
+/* Files written whole or not at all: a buffer in front of NAME.tmp (NAME.tmp2 and so on while that is taken), fsync,
+ * rename. Refuses nothing of its own; what the
  * operating system refuses (a full disk, a missing folder) becomes BW_E_IO and leaves no half file. */
 #include "sink.h"
 
@@ -10,7 +11,7 @@
 
 #include "bw_mem.h"
 
-enum { BUFFER = 1 << 20 };
+enum { BUFFER = 1 << 20, MAX_TEMPORARY = 100 };
 
 static void release(bw_sink *sink)
 {
@@ -27,14 +28,22 @@ bw_status bw_sink_open(bw_sink *sink, const char *path, bw_err *err)
     size_t n = strlen(path);
     *sink = (bw_sink){.fd = -1};
     sink->path = bw_strdup(path);
-    sink->temporary = bw_alloc(n + 5);
+    sink->temporary = bw_alloc(n + 16);
     sink->buffer = bw_alloc(BUFFER);
     if (!sink->path || !sink->temporary || !sink->buffer) {
         release(sink);
         return bw_fail_memory(err, BUFFER, "a file's write buffer");
     }
-    snprintf(sink->temporary, n + 5, "%s.tmp", path);
-    sink->fd = open(sink->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    /* Only ever a file of our own: one that is there may be the very input, another program's, or a link elsewhere. */
+    for (int i = 1; i <= MAX_TEMPORARY && sink->fd < 0; i++) {
+        if (i == 1)
+            snprintf(sink->temporary, n + 16, "%s.tmp", path);
+        else
+            snprintf(sink->temporary, n + 16, "%s.tmp%d", path, i);
+        sink->fd = open(sink->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (sink->fd < 0 && errno != EEXIST)
+            break;
+    }
     if (sink->fd < 0) {
         bw_fail_errno(err, errno, "%s cannot be created", sink->temporary);
         release(sink);

@@ -1,4 +1,5 @@
-/* A file that is written whole or not at all: to NAME.tmp, flushed to the disk, then renamed. Private to formats/. */
+/* A file that is written whole or not at all: to a new NAME.tmp, flushed to the disk, then renamed. Private to
+ * formats/. */
 #ifndef BW_FORMATS_SINK_H
 #define BW_FORMATS_SINK_H
 

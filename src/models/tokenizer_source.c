@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bw_log.h"
+#include "bw_json.h"
 #include "bw_mem.h"
 
 enum { MAX_TOKENIZER_BYTES = 256 << 20, MAX_SMALL_BYTES = 16 << 20 };
@@ -35,7 +35,12 @@ static bw_status read_beside(const bw_source *source, const char *name, size_t m
 static bw_status merge_template(char **config, size_t *config_bytes, const char *template_text, size_t template_bytes,
                                 bw_err *err)
 {
-    json_t *json = *config ? json_loadb(*config, *config_bytes, 0, NULL) : json_object();
+    json_error_t json_error;
+    bool no_memory = false;
+    bw_json_init();
+    json_t *json = *config ? bw_json_load(*config, *config_bytes, 0, &json_error, &no_memory) : json_object();
+    if (no_memory)
+        return bw_fail_memory(err, *config_bytes, "tokenizer_config.json");
     json_t *text = json_stringn(template_text, template_bytes);
     if (!json_is_object(json) || !text || json_object_set_new(json, "chat_template", text) != 0) {
         json_decref(json);

@@ -34,10 +34,11 @@ typedef struct bw_server_options {
     uint32_t max_jobs;          /* rbee jobs remembered, running or not yet expired; 0 = 256. Beyond: 503 */
     uint32_t max_held;          /* requests held while the model loads; 0 = 64. Beyond: 503 */
     uint32_t n_threads;         /* libmicrohttpd's; 0 = 2 */
-    int64_t head_timeout_ms; /* a request's whole head must arrive within this, also on an idle connection; 0 = 60 s */
-    int64_t body_timeout_ms; /* and its whole body within this; 0 = 30 s */
-    int64_t job_expiry_ms;   /* finished or unclaimed jobs are dropped after this; 0 = 300 s */
-    int64_t heartbeat_ms;    /* 0 = 30 s */
+    int64_t head_timeout_ms;  /* a request's whole head must arrive within this, also on an idle connection; 0 = 60 s */
+    int64_t body_timeout_ms;  /* and its whole body within this; 0 = 30 s */
+    int64_t crowd_timeout_ms; /* either, once three quarters of max_connections are taken; 0 = 5 s */
+    int64_t job_expiry_ms;    /* finished or unclaimed jobs are dropped after this; 0 = 300 s */
+    int64_t heartbeat_ms;     /* 0 = 30 s */
 } bw_server_options;
 
 /* Everything zero, which is every default. */

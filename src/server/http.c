@@ -112,6 +112,8 @@ bw_mhd_result bw_http_reply(bw_http *http, bw_reply *reply)
         add_header(response, "allow", http->allow);
     if (status == 401)
         add_header(response, "www-authenticate", "Bearer");
+    if (http->close)
+        add_header(response, "connection", "close");
     return queue(http, status, response);
 }
 
@@ -208,6 +210,47 @@ static bool is_json_type(const char *type)
     return n > 17 && strncasecmp(type, "application/", 12) == 0 && strncasecmp(type + n - 5, "+json", 5) == 0;
 }
 
+/* ---- where a body ends ---- */
+
+struct framing {
+    int n_lengths, n_encodings;
+    bool wrong;
+};
+
+static bw_mhd_result look_at_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    struct framing *f = user;
+    if (strpbrk(name, " \t"))
+        f->wrong = true; /* "Content-Length : 5" would pass as some other header */
+    if (strcasecmp(name, "Content-Length") == 0)
+        f->n_lengths++;
+    if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        f->n_encodings++;
+        f->wrong = f->wrong || !value || strcasecmp(value, "chunked") != 0;
+    }
+    return MHD_YES;
+}
+
+/* Heads that two servers in a row may read differently are refused and the connection closed (RFC 9112, 6.3 and 11.2:
+ * request smuggling): two lengths, a length and an encoding, an unknown encoding, white space in a name. */
+static bool framing_is_clear(bw_http *http)
+{
+    struct framing f = {0};
+    MHD_get_connection_values(http->conn, MHD_HEADER_KIND, look_at_header, &f);
+    return !f.wrong && f.n_lengths + f.n_encodings <= 1;
+}
+
+static bw_mhd_result reply_unclear(bw_http *http)
+{
+    bw_reply reply = {0};
+    bw_reply_set_text(&reply, 400,
+                      "The request does not say clearly where its body ends: send one Content-Length, or "
+                      "Transfer-Encoding: chunked");
+    http->close = true;
+    return bw_http_reply(http, &reply);
+}
+
 static void decide_early(bw_http *http)
 {
     const bw_server_options *options = &http->server->options;
@@ -251,7 +294,8 @@ static void set_deadline(bw_http *http, int64_t ms)
     if (!http->peer)
         return;
     pthread_mutex_lock(&http->server->lock);
-    http->peer->deadline_ns = ms ? bw_clock_now_ns() + ms * 1000000 : 0;
+    http->peer->since_ns = bw_clock_now_ns();
+    http->peer->deadline_ns = ms ? http->peer->since_ns + ms * 1000000 : 0;
     pthread_mutex_unlock(&http->server->lock);
 }
 
@@ -267,8 +311,10 @@ void bw_http_connection(void *user, struct MHD_Connection *conn, void **state, e
         peer->fd = info->connect_fd;
         int on = 1;
         setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        peer->deadline_ns = bw_clock_now_ns() + server->options.head_timeout_ms * 1000000;
+        peer->since_ns = bw_clock_now_ns();
+        peer->deadline_ns = peer->since_ns + server->options.head_timeout_ms * 1000000;
         pthread_mutex_lock(&server->lock);
+        server->n_peers++;
         peer->next = server->peers;
         if (peer->next)
             peer->next->link = &peer->next;
@@ -278,6 +324,7 @@ void bw_http_connection(void *user, struct MHD_Connection *conn, void **state, e
         *state = peer;
     } else if (peer) {
         pthread_mutex_lock(&server->lock);
+        server->n_peers--;
         *peer->link = peer->next;
         if (peer->next)
             peer->next->link = peer->link;
@@ -290,8 +337,11 @@ void bw_http_connection(void *user, struct MHD_Connection *conn, void **state, e
 void bw_http_tick(bw_server *server, int64_t now_ns)
 {
     pthread_mutex_lock(&server->lock);
+    /* When places run out, connections that only wait make room sooner, so that nobody can keep all others out. */
+    bool crowded = server->n_peers >= server->options.max_connections - server->options.max_connections / 4;
+    int64_t patience_ns = crowded ? server->options.crowd_timeout_ms * 1000000 : INT64_MAX;
     for (bw_peer *peer = server->peers; peer; peer = peer->next) {
-        if (peer->deadline_ns && now_ns > peer->deadline_ns) {
+        if (peer->deadline_ns && (now_ns > peer->deadline_ns || now_ns - peer->since_ns > patience_ns)) {
             shutdown(peer->fd, SHUT_RDWR); /* libmicrohttpd then closes it */
             peer->deadline_ns = 0;
         }
@@ -326,6 +376,8 @@ static bw_http *http_new(bw_server *server, struct MHD_Connection *conn, const c
 static bw_mhd_result first_call(bw_http *http)
 {
     set_deadline(http, http->server->options.body_timeout_ms);
+    if (!framing_is_clear(http))
+        return reply_unclear(http);
     if (strcmp(http->method, "OPTIONS") == 0 && !http->server->options.no_cors)
         return MHD_YES; /* answered once a body, if any, was read */
     decide_early(http);

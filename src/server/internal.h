@@ -62,6 +62,7 @@ typedef struct bw_watcher {
 typedef struct bw_peer {
     int fd;
     int64_t deadline_ns; /* 0 = none: an answer is under way */
+    int64_t since_ns;    /* when that deadline was set */
     struct bw_peer *next, **link;
 } bw_peer;
 
@@ -90,6 +91,7 @@ struct bw_server {
     uint32_t n_held;
     bw_watcher *watchers;
     bw_peer *peers;
+    uint32_t n_peers;
     int32_t n_exchanges;
     int64_t n_by_class[BW_N_STATUS]; /* answers by hundreds of their status */
     int64_t n_jobs, n_gone, n_refused, n_bytes;
@@ -109,6 +111,7 @@ typedef struct bw_http {
     char allow[64]; /* for 405 */
     bw_str body;
     bool too_large;
+    bool close;  /* the connection ends with this answer */
     bw_job *job; /* a reference: this exchange waits for or streams it */
     bw_pipe *stream;
     bool answered;

@@ -68,6 +68,7 @@ static bool copy_options(bw_server_options *o, const bw_server_options *given)
     DEFAULT(n_threads, 2);
     DEFAULT(head_timeout_ms, 60000);
     DEFAULT(body_timeout_ms, 30000);
+    DEFAULT(crowd_timeout_ms, 5000);
     DEFAULT(job_expiry_ms, 300000);
     DEFAULT(heartbeat_ms, 30000);
 #undef DEFAULT

@@ -157,7 +157,7 @@ static void refusals(void **state)
     REFUSED(r.prompt = "", BW_E_ARG, "no tokens");
     REFUSED(r.prompt = long_prompt, BW_E_RANGE, "65 tokens; the context holds 64");
     REFUSED((long_prompt[64] = 0, r.prompt = long_prompt), BW_E_RANGE, "no room");
-    REFUSED((r.prompt = NULL, r.tokens = outside, r.n_tokens = 2), BW_E_RANGE, "token 1 of the prompt is 5000");
+    REFUSED((r.prompt = NULL, r.tokens = outside, r.n_tokens = 2), BW_E_ARG, "token 1 of the prompt is 5000");
     REFUSED(r.max_tokens = -1, BW_E_RANGE, "max_tokens is -1");
     REFUSED(r.n_logprobs = 21, BW_E_RANGE, "n_logprobs is 21");
     REFUSED(r.sampling.temperature = -1, BW_E_RANGE, "temperature is -1");

@@ -225,6 +225,25 @@ static void refusing(void **state)
     assert_int_not_equal(stat(result, &st), 0);
 }
 
+/* The input has the very name that the result would have while it is written. */
+static void input_named_like_temporary(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    char temporary[310];
+    struct stat before, after;
+    bw_quantise_options o;
+    bw_quantise_options_init(&o);
+    snprintf(temporary, sizeof temporary, "%s.tmp", result);
+    assert_int_equal(rename(model, temporary), 0);
+    assert_int_equal(stat(temporary, &before), 0);
+    assert_ok(bw_formats_quantise(temporary, result, &o, NULL, &err), err);
+    assert_int_equal(stat(temporary, &after), 0);
+    assert_true(before.st_ino == after.st_ino && before.st_size == after.st_size);
+    unlink(result);
+    assert_int_equal(rename(temporary, model), 0);
+}
+
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -250,9 +269,8 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types),
-        cmocka_unit_test(contents),
-        cmocka_unit_test(refusing),
+        cmocka_unit_test(types),         cmocka_unit_test(contents),
+        cmocka_unit_test(refusing),      cmocka_unit_test(input_named_like_temporary),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

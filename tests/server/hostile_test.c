@@ -19,6 +19,7 @@ static bw_engine *engine;
 static bw_server *server;
 static uint16_t port;
 static int64_t body_timeout_ms = 800;
+static int64_t crowd_timeout_ms = 60000;
 static uint32_t max_connections = 512;
 
 static int start(void **state)
@@ -33,6 +34,7 @@ static int start(void **state)
     options.engine = engine;
     options.head_timeout_ms = body_timeout_ms * 2;
     options.body_timeout_ms = body_timeout_ms;
+    options.crowd_timeout_ms = crowd_timeout_ms;
     options.max_body = 100000;
     options.max_connections = max_connections;
     assert_ok(bw_server_start(&options, &server, &err), err);
@@ -48,6 +50,15 @@ static int start_patient(void **state)
     int result = start(state);
     max_connections = 512;
     body_timeout_ms = 800;
+    return result;
+}
+
+/* The same, where a crowd is thinned out soon. */
+static int start_crowded(void **state)
+{
+    crowd_timeout_ms = 300;
+    int result = start_patient(state);
+    crowd_timeout_ms = 60000;
     return result;
 }
 
@@ -345,6 +356,61 @@ static void test_load(void **state)
     assert_true(r.n_answered > 50 && r.n_hung_up > 10 && r.n_bad > 10);
 }
 
+/* Heads that say in two ways, or in none, where the body ends. Each is refused, and what follows is no request. */
+static void test_smuggling(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {
+        "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        "Content-Length: 0\r\nContent-Length: 5\r\n",
+        "Content-Length : 40\r\n",
+        "Transfer-Encoding : chunked\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        "Transfer-Encoding: identity\r\n",
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char text[1000], more[100];
+        int n = snprintf(text, sizeof text,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n0\r\n\r\n"
+                         "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                         heads[i]);
+        int fd = client_connect(port);
+        assert_true(fd >= 0);
+        answer a;
+        client_send(fd, text, (size_t)n);
+        client_read(fd, &a, NULL);
+        if (a.status != 400 || !strstr(a.body.data, "where its body ends"))
+            fail_msg("%s: %d", heads[i], a.status);
+        assert_true(recv(fd, more, sizeof more, 0) <= 0);
+        answer_deinit(&a);
+        close(fd);
+    }
+    assert_alive();
+}
+
+/* Every place is taken by connections that say nothing, or begin a request and never end it. */
+static void test_crowd(void **state)
+{
+    (void)state;
+    static const char half[] = "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: "
+                               "99\r\n\r\n{";
+    int fds[300];
+    for (int i = 0; i < 300; i++) {
+        fds[i] = client_connect(port);
+        assert_true(fds[i] >= 0);
+        if (i % 3)
+            client_send(fds[i], half, i % 3 == 1 ? 20 : sizeof half - 1);
+    }
+    int64_t begin = bw_clock_now_ns();
+    assert_alive();
+    assert_true(bw_clock_now_ns() - begin < 8000 * (int64_t)1000000);
+    for (int i = 0; i < 300; i++)
+        close(fds[i]);
+}
+
 int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
@@ -354,6 +420,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_chunked, start, stop),
         cmocka_unit_test_setup_teardown(test_slow_requests, start, stop),
         cmocka_unit_test_setup_teardown(test_half_requests, start_patient, stop),
+        cmocka_unit_test_setup_teardown(test_smuggling, start, stop),
+        cmocka_unit_test_setup_teardown(test_crowd, start_crowded, stop),
         cmocka_unit_test_setup_teardown(test_pipelining, start, stop),
         cmocka_unit_test_setup_teardown(test_many_connections, start, stop),
         cmocka_unit_test_setup_teardown(test_deep_json, start, stop),
