@@ -208,6 +208,9 @@ static int fail_sentence(const char *format, ...)
 static const char no_backend[] =
     "this build has no %s backend yet; run llm-worker-rbee-cpu, or pass --backend cpu to compute on the processor";
 
+static const char no_device[] =
+    "this build has no %s backend yet; leave out --%s-device and pass --backend cpu to compute on the processor";
+
 /* 0 when the CPU is to compute, else the exit code. *notice: NULL or what to tell users. */
 static int pick_backend(const worker_args *a, const char **notice)
 {
@@ -215,9 +218,9 @@ static int pick_backend(const worker_args *a, const char **notice)
     if (a->metal_device)
         return fail_sentence("beeswax has no Metal backend; run it on Linux with --backend cpu");
     if (name != 'c' && a->rocm_device)
-        return fail_sentence(no_backend, "ROCm");
+        return fail_sentence(no_device, "ROCm", "rocm");
     if (name != 'c' && a->cuda_device)
-        return fail_sentence(no_backend, "CUDA");
+        return fail_sentence(no_device, "CUDA", "cuda");
     if (a->backend) {
         if (strcmp(a->backend, "cpu") == 0)
             return 0;
