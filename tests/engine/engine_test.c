@@ -386,7 +386,8 @@ static void notifies(void **state)
     n.calls = 0;
     s = submit(e, &r);
     atomic_store(&n.free_this, s);
-    wait_running(e, 1);
+    for (int i = 0; i < 5000 && n.calls < 1; i++)
+        bw_clock_sleep_ms(1);
     wait_running(e, 0);
     assert_int_equal(n.calls, 1);
     /* never after free has returned */
