@@ -389,7 +389,7 @@ static void notifies(void **state)
     for (int i = 0; i < 5000 && n.calls < 1; i++)
         bw_clock_sleep_ms(1);
     wait_running(e, 0);
-    assert_int_equal(n.calls, 1);
+    assert_true(n.calls >= 1); /* more, when it was called before it knew what to free */
     /* never after free has returned */
     s = submit(e, &r);
     bw_session_free(s);
