@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bw_map.h"
 #include "bw_mem.h"
@@ -164,6 +165,9 @@ bw_status bw_model_path_find(const char *model, char **path, bw_err *err)
         *path = bw_strdup(model);
     else if (id != model && (bw_file_exists(id) || bw_dir_exists(id)))
         *path = bw_strdup(id);
+    else if (access(model, F_OK) == 0)
+        return bw_fail(err, BW_E_UNSUPPORTED,
+                       "model '%.200s' is a device, a pipe or a socket; a model is a file or a directory", model);
     else if (!(*path = find_in_store("rbee", id)) && !(*path = find_in_store("beeswax", id)) &&
              !(*path = find_in_hugging_face(id)))
         return bw_fail(err, BW_E_NOT_FOUND,

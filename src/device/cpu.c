@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "bw_mem.h"
@@ -93,9 +94,13 @@ static bw_status cpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t
     (void)device;
     long page = sysconf(_SC_PAGESIZE), total = sysconf(_SC_PHYS_PAGES);
     int64_t available = available_bytes();
-    if (page < 0 || total < 0)
-        return bw_fail_errno(err, errno, "the size of memory is unknown");
-    *total_bytes = (int64_t)page * total;
+    struct sysinfo info; /* where /proc is not there, sysconf may say nothing, or 0 */
+    if (page > 0 && total > 0)
+        *total_bytes = (int64_t)page * total;
+    else if (sysinfo(&info) == 0 && info.totalram > 0)
+        *total_bytes = (int64_t)info.totalram * info.mem_unit;
+    else
+        return bw_fail(err, BW_E_IO, "the size of memory is unknown");
     *free_bytes = available >= 0 && available <= *total_bytes ? available : *total_bytes / 2;
     return BW_OK;
 }

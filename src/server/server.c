@@ -16,7 +16,14 @@
 #include "internal.h"
 #include "sha256.h"
 
-enum { STOP_JOBS_MS = 600, STOP_FLUSH_MS = 300, CONNECTION_MEMORY = 32 * 1024, IDLE_TIMEOUT_S = 120, BACKLOG = 1024 };
+enum {
+    STOP_JOBS_MS = 600,
+    STOP_FLUSH_MS = 300,
+    CONNECTION_MEMORY = 32 * 1024,
+    IDLE_TIMEOUT_S = 120,
+    BACKLOG = 1024,
+    MAX_TOKEN = 8000
+};
 
 void bw_server_options_init(bw_server_options *options)
 {
@@ -157,6 +164,21 @@ static void server_free(bw_server *server)
     bw_free(server);
 }
 
+/* A token that no header could carry would keep everyone out. */
+static bw_status check_token(const char *token, bw_err *err)
+{
+    size_t n = strlen(token);
+    if (n > MAX_TOKEN)
+        return bw_fail(err, BW_E_ARG, "the API token has %zu bytes; at most %d are possible", n, (int)MAX_TOKEN);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)token[i] < 0x20 || token[i] == 0x7F)
+            return bw_fail(err, BW_E_ARG, "the API token holds a control character (byte %zu): no client can send it",
+                           i + 1);
+    if (n && (token[0] == ' ' || token[n - 1] == ' '))
+        return bw_fail(err, BW_E_ARG, "the API token begins or ends with a space: no client can send it");
+    return BW_OK;
+}
+
 static void digest_token(bw_server *server)
 {
     const char *token = server->options.token;
@@ -168,6 +190,7 @@ static void digest_token(bw_server *server)
 bw_status bw_server_start(const bw_server_options *options, bw_server **out, bw_err *err)
 {
     *out = NULL;
+    BW_TRY(check_token(options->token ? options->token : "", err));
     bw_json_init();
     bw_server *server = bw_alloc_zero(1, sizeof *server);
     if (!server)

@@ -170,7 +170,7 @@ static void refusals(void **state)
     REFUSED(r.sampling.frequency_penalty = INFINITY, BW_E_RANGE, "frequency_penalty");
     REFUSED(r.sampling.presence_penalty = NAN, BW_E_RANGE, "presence_penalty");
     REFUSED(r.sampling.repeat_last_n = -2, BW_E_RANGE, "repeat_last_n");
-    REFUSED((r.sampling.logit_bias = bias, r.sampling.n_logit_bias = 1), BW_E_RANGE, "token 9999");
+    REFUSED((r.sampling.logit_bias = bias, r.sampling.n_logit_bias = 1), BW_E_ARG, "token 9999");
     REFUSED((r.sampling.logit_bias = nan_bias, r.sampling.n_logit_bias = 1), BW_E_RANGE, "logit_bias of token 20");
     REFUSED(r.sampling.n_logit_bias = 1, BW_E_ARG, "logit_bias is NULL");
     REFUSED((r.stop = empty_stop, r.n_stop = 1), BW_E_ARG, "stop string 0 is empty");

@@ -97,6 +97,7 @@ static void hostile(void **state)
         "{% set ns = namespace(l=[], k=[]) %}{% for a in range(999) %}{% set ns.l, ns.k = [ns.l], [ns.k] %}{% endfor "
         "%}{{ ns.l == ns.k }}",
         "{{ range(100001) }}",
+        "{{ [0.1] * 3000000 }}",
         "{{ 'a' * 9223372036854775807 }}",
         "{{ [1] * 9223372036854775807 }}",
         "{{ 9223372036854775807 + 1 }}",

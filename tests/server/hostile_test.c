@@ -391,6 +391,26 @@ static void test_smuggling(void **state)
     assert_alive();
 }
 
+/* Tokens that no client could send. */
+static void test_bad_tokens(void **state)
+{
+    (void)state;
+    char longest[9000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    const char *const tokens[] = {"a\nb", "\x01", "a ", " a", longest};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        bw_err err = {0};
+        bw_server *none;
+        bw_server_options options;
+        bw_server_options_init(&options);
+        options.token = tokens[i];
+        assert_int_equal(bw_server_start(&options, &none, &err), BW_E_ARG);
+        assert_null(none);
+        assert_non_null(strstr(err.text, "the API token"));
+    }
+}
+
 /* Every place is taken by connections that say nothing, or begin a request and never end it. */
 static void test_crowd(void **state)
 {
@@ -421,6 +441,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slow_requests, start, stop),
         cmocka_unit_test_setup_teardown(test_half_requests, start_patient, stop),
         cmocka_unit_test_setup_teardown(test_smuggling, start, stop),
+        cmocka_unit_test(test_bad_tokens),
         cmocka_unit_test_setup_teardown(test_crowd, start_crowded, stop),
         cmocka_unit_test_setup_teardown(test_pipelining, start, stop),
         cmocka_unit_test_setup_teardown(test_many_connections, start, stop),

@@ -13,7 +13,9 @@ void jinja_add_float(bw_str *out, double f)
         return;
     }
     char text[64];
-    for (int precision = 0; precision < 17; precision++) {
+    /* A decimal of up to 15 digits comes back from a normal double as it was, so where 15 digits are enough, fewer are
+     * these without their trailing zeros. */
+    for (int precision = fabs(f) < 1e-290 ? 0 : 14; precision < 17; precision++) {
         snprintf(text, sizeof text, "%.*e", precision, f);
         if (strtod(text, NULL) == f)
             break;
@@ -25,6 +27,8 @@ void jinja_add_float(bw_str *out, double f)
     for (char *p = text; p < e; p++)
         if (isdigit((unsigned char)*p))
             digits[n++] = *p;
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
     digits[n] = 0;
     if (text[0] == '-')
         bw_str_add_char(out, '-');
@@ -167,7 +171,7 @@ bool jinja_add_repr(jinja_runtime *rt, jinja_value v, bw_str *out)
         return true;
     case JINJA_FLOAT:
         jinja_add_float(out, v.f);
-        return true;
+        return jinja_charge(rt, 8);
     case JINJA_RANGE:
         add_range(out, v.range);
         return true;
