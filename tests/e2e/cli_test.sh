@@ -322,6 +322,7 @@ if [ -n "${BW_TEST_MODEL:-}" ]; then
     same $got 0 "$what"
     says 'prompt [0-9]* tokens, [1-9][0-9]* of them cached'
     what='beeswax run, interrupted'
+    : >"$dir/out" # else old text ends the waiting, and a signal sent before the program has begun may be lost
     "$program" run "$BW_TEST_MODEL" -p 'Tell a long story.' -n 4000 --ignore-eos >"$dir/out" 2>"$dir/err" &
     child=$!
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
