@@ -1,4 +1,4 @@
-/* bw-ops-bench: times of the ops around matmul, as a model's step calls them: every member in one run, a barrier after
+/* bw-ops-bench: times of the ops around linear, as a model's step calls them: every member in one run, a barrier after
  * each call, and the KV cache of another layer each time.
  *
  *     bw-ops-bench [--threads N] [--variant NAME] [--filter TEXT] [--clock cpu|wall]

@@ -162,10 +162,10 @@ static bw_status choose_places(struct list *list, const bw_device *device, int64
             continue;
         }
         if (e->role == ROLE_MATRIX)
-            e->layout = bw_matmul_choose_layout(device->cpu, e->src.dtype, e->n, e->k);
+            e->layout = bw_linear_choose_layout(device->cpu, e->src.dtype, e->n, e->k);
         if (!e->layout && is_aligned(&e->src))
             continue;
-        int64_t bytes = bw_matmul_layout_bytes(e->layout, e->src.dtype, e->n, e->k);
+        int64_t bytes = bw_linear_layout_bytes(e->layout, e->src.dtype, e->n, e->k);
         if (bytes < 0 || bytes > INT64_MAX / 2 - *packed)
             return bw_fail(list->err, BW_E_RANGE, "%s: tensor %s is too large", list->source->path, e->src.name);
         e->place = *packed;
@@ -188,13 +188,13 @@ static void pack_member(void *arg, bw_member *member)
         struct entry *e = &p->entries[i];
         if (e->role == ROLE_VECTOR || e->place < 0)
             continue;
-        int64_t unit = e->layout ? bw_matmul_layout_rows(e->layout) : 1, chunk = (64 + unit - 1) / unit * unit;
+        int64_t unit = e->layout ? bw_linear_layout_rows(e->layout) : 1, chunk = (64 + unit - 1) / unit * unit;
         int64_t begin, end, row_bytes = bw_dtype_bytes(e->src.dtype, e->k);
         while (bw_team_take(&e->next, e->n, chunk, &begin, &end)) {
             const char *src = (const char *)e->src.data + begin * row_bytes;
             char *dst = p->packed + e->place;
             if (e->layout)
-                bw_matmul_pack_rows(e->layout, e->src.dtype, e->n, e->k, begin, end, src, dst);
+                bw_linear_pack_rows(e->layout, e->src.dtype, e->n, e->k, begin, end, src, dst);
             else
                 memcpy(dst + begin * row_bytes, src, (size_t)((end - begin) * row_bytes));
         }

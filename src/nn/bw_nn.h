@@ -6,7 +6,7 @@
 #ifndef BW_NN_H
 #define BW_NN_H
 
-#include "bw_matmul.h"
+#include "bw_linear.h"
 #include "bw_plan.h"
 
 /* A linear layer's weights. w.data NULL = absent. */

@@ -23,7 +23,7 @@ static int64_t last_dim(const bw_nn *nn, bw_value x)
 /* x in the form that this weight's kernel wants. */
 static bw_value activation_for(bw_nn *nn, bw_value x, int64_t rows, const bw_tensor *w)
 {
-    uint32_t format = bw_matmul_act_format(nn->cpu, w);
+    uint32_t format = bw_linear_act_format(nn->cpu, w);
     if (format == BW_ACT_F32)
         return x;
     for (int i = 0; i < BW_NN_ACTS; i++)
@@ -41,12 +41,12 @@ static bw_value activation_for(bw_nn *nn, bw_value x, int64_t rows, const bw_ten
 
 bw_value bw_nn_linear(bw_nn *nn, bw_value x, int64_t rows, const bw_nn_linear_weights *weights)
 {
-    bw_matmul_params params = {.k = weights->w.dims[1]};
+    bw_linear_params params = {.k = weights->w.dims[1]};
     bw_value in[3] = {activation_for(nn, x, rows, &weights->w), bw_plan_const(nn->plan, &weights->w), BW_NO_VALUE};
     if (weights->bias.data)
         in[2] = bw_plan_const(nn->plan, &weights->bias);
     bw_value y = temp(nn, rows, weights->w.dims[0]);
-    bw_plan_call(nn->plan, BW_OP_MATMUL, 3, in, 1, &y, &params, sizeof params);
+    bw_plan_call(nn->plan, BW_OP_LINEAR, 3, in, 1, &y, &params, sizeof params);
     return y;
 }
 

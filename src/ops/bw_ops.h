@@ -10,7 +10,7 @@
 #include "bw_device.h"
 
 typedef enum bw_op {
-#define BW_OP(NAME, name, family, formula) BW_OP_##NAME,
+#define BW_OP(NAME, name, family, entry, formula) BW_OP_##NAME,
 #include "ops.def"
 #undef BW_OP
     BW_OP_COUNT
@@ -99,11 +99,6 @@ typedef struct bw_glu_params {
     bw_activation activation;
 } bw_glu_params;
 
-/* AFFINE: in x f32 any shape; out the same. */
-typedef struct bw_affine_params {
-    float mul, add;
-} bw_affine_params;
-
 /* RMS_NORM: in x f32 [..., D] (leading dimensions may be strided), w f32 [D]; out f32 [..., D]. */
 typedef struct bw_rms_norm_params {
     float eps;
@@ -112,13 +107,13 @@ typedef struct bw_rms_norm_params {
 /* ADD_RMS_NORM: in x f32 [T, D], r f32 [T, D], w f32 [D], w_r f32 [D] or NULL; out h f32 [T, D] (may be x), y f32 [T,
  * D]. params: bw_rms_norm_params. */
 
-/* QUANTISE_ACT: in x f32 [T, K]; out u8 [T, bytes] with layout = the activation format (bw_matmul.h). No params. */
+/* QUANTISE_ACT: in x f32 [T, K]; out u8 [T, bytes] with layout = the activation format (bw_linear.h). No params. */
 
-/* MATMUL: in x f32 [T, K] or a QUANTISE_ACT output; w [N, K] any dtype or packed layout; bias f32 [N] or NULL;
+/* LINEAR: in x f32 [T, K] or a QUANTISE_ACT output; w [N, K] any dtype or packed layout; bias f32 [N] or NULL;
  * out f32 [T, N] (may be strided in T). */
-typedef struct bw_matmul_params {
+typedef struct bw_linear_params {
     int64_t k; /* needed because a packed x no longer says it */
-} bw_matmul_params;
+} bw_linear_params;
 
 /* ROPE_KV: in q f32 [T, Hq, D], k f32 [T, Hkv, D], v f32 [T, Hkv, Dv] (rows may be strided in T), positions i32 [T],
  * slots i32 [T] (page * page_tokens + place in the page), inv_freq f32 [n_rot / 2] (radians per position, scaling
@@ -139,5 +134,20 @@ typedef struct bw_attention_params {
     int32_t window; /* 0 = all */
     float softcap;  /* 0 = none; else s = softcap * tanh(s / softcap) */
 } bw_attention_params;
+
+/* Candle's families and what the tensor library has besides: shapes, types and params stand in each family's header. */
+#include "affine/bw_affine.h"
+#include "binary/bw_binary.h"
+#include "cast/bw_cast.h"
+#include "conv/bw_conv.h"
+#include "fill/bw_fill.h"
+#include "indexing/bw_indexing.h"
+#include "matmul/bw_matmul.h"
+#include "quantized/bw_quantized.h"
+#include "random/bw_random.h"
+#include "reduce/bw_reduce.h"
+#include "sort/bw_sort.h"
+#include "ternary/bw_ternary.h"
+#include "unary/bw_unary.h"
 
 #endif

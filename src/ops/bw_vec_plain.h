@@ -146,6 +146,11 @@ BW_INLINE vf vf_load_bf16(const uint16_t *p)
 {
     return (vf){bw_bf16_to_f32(p[0]), bw_bf16_to_f32(p[1]), bw_bf16_to_f32(p[2]), bw_bf16_to_f32(p[3])};
 }
+BW_INLINE void vf_store_bf16(uint16_t *p, vf v)
+{
+    for (int i = 0; i < VF_N; i++)
+        p[i] = bw_f32_to_bf16(v[i]);
+}
 BW_INLINE vf vf_load_i8(const int8_t *p)
 {
     return (vf){p[0], p[1], p[2], p[3]};

@@ -5,17 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bw_entry.h"
 #include "bw_mem.h"
 
-#define BW_OP(NAME, name, family, formula)                                                                             \
+#define BW_OP(NAME, name, family, entry, formula)                                                                      \
     bw_status bw_op_##name##_check(const bw_op_call *call, bw_err *err);                                               \
     void bw_op_##name##_cost(const bw_op_call *call, bw_op_cost *cost);                                                \
     void bw_op_##name##_ref(const bw_op_call *call);
 #include "ops.def"
 #undef BW_OP
+#define BW_OP(NAME, name, family, entry, formula) bw_entry_fn entry;
+#include "ops.def"
+#undef BW_OP
 
 static const bw_op_def defs[BW_OP_COUNT] = {
-#define BW_OP(NAME, name, family, formula)                                                                             \
+#define BW_OP(NAME, name, family, entry, formula)                                                                      \
     [BW_OP_##NAME] = {#name, #family, formula, bw_op_##name##_check, bw_op_##name##_cost, bw_op_##name##_ref},
 #include "ops.def"
 #undef BW_OP
@@ -39,6 +43,17 @@ enum { N_VARIANTS = sizeof variants / sizeof *variants };
 const bw_op_def *bw_op_get(bw_op op)
 {
     return &defs[op];
+}
+
+void bw_op_get_entry(const bw_op_call *call, bw_entry *entry)
+{
+    static bw_entry_fn *const names[BW_OP_COUNT] = {
+#define BW_OP(NAME, name, family, entry, formula) [BW_OP_##NAME] = entry,
+#include "ops.def"
+#undef BW_OP
+    };
+    *entry = (bw_entry){0};
+    names[call->op](call, entry);
 }
 
 bw_op bw_op_from_name(const char *name)

@@ -28,6 +28,30 @@ bw_status bw_op_check_f32(const bw_op_call *call, const bw_tensor *t, const char
     return BW_OK;
 }
 
+bw_status bw_op_check_plain(const bw_op_call *call, const bw_tensor *t, const char *what, uint64_t dtypes, bw_err *err)
+{
+    if (!t)
+        return bw_op_fail(call, err, "%s is absent", what);
+    if ((int)t->dtype < 0 || t->dtype >= BW_DTYPE_COUNT || !(dtypes >> t->dtype & 1))
+        return bw_op_fail(call, err, "%s cannot be of this type", what);
+    if (t->layout != 0)
+        return bw_op_fail(call, err, "%s must be in its plain layout", what);
+    if (t->n_dims < 0 || t->n_dims > BW_MAX_DIMS || bw_tensor_elements(t) < 0)
+        return bw_op_fail(call, err, "%s needs at most %d dimensions whose product is possible", what, BW_MAX_DIMS);
+    return BW_OK;
+}
+
+bw_status bw_op_check_broadcast(const bw_op_call *call, const bw_tensor *t, const bw_tensor *out, const char *what,
+                                bw_err *err)
+{
+    bool ok = t->n_dims <= out->n_dims;
+    for (int i = 1; ok && i <= t->n_dims; i++) {
+        int64_t dim = t->dims[t->n_dims - i];
+        ok = dim == 1 || dim == out->dims[out->n_dims - i];
+    }
+    return ok ? BW_OK : bw_op_fail(call, err, "%s cannot be broadcast to the output's shape", what);
+}
+
 bw_status bw_op_check_i32(const bw_op_call *call, const bw_tensor *t, const char *what, int64_t n, bw_err *err)
 {
     if (!t)

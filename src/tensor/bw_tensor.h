@@ -19,7 +19,7 @@ typedef struct bw_tensor {
     int64_t dims[BW_MAX_DIMS];    /* outermost first */
     int64_t strides[BW_MAX_DIMS]; /* in elements; for quantised types the last is 1 and the others whole blocks */
     void *data;                   /* first element; in the memory of the device it lives on */
-    uint32_t layout;              /* 0 = as dtype says; else a kernel's own packed layout (ops/matmul/) */
+    uint32_t layout;              /* 0 = as dtype says; else a kernel's own packed layout (ops/linear/) */
 } bw_tensor;
 
 /* Elements of dims[0..n_dims); -1 when a dimension is negative or the product overflows. */

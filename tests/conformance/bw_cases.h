@@ -28,7 +28,7 @@ typedef struct bw_case_sink bw_case_sink;
 typedef struct bw_case bw_case;
 
 typedef void bw_op_cases_fn(bw_case_sink *sink);
-#define BW_OP(NAME, name, family, formula) bw_op_cases_fn bw_op_##name##_cases;
+#define BW_OP(NAME, name, family, entry, formula) bw_op_cases_fn bw_op_##name##_cases;
 #include "ops.def"
 #undef BW_OP
 
@@ -43,10 +43,22 @@ int64_t bw_cases_between(bw_case_sink *sink, int64_t low, int64_t high);
 
 bw_case *bw_case_begin(bw_case_sink *sink, bw_op op, const char *name_format, ...) BW_PRINTF(3, 4);
 
-/* The next input. Contiguous, or with strides in elements (last 1; the storage then spans exactly what they reach).
- * Zeroed; fill it before bw_case_run. */
+/* The next input. Contiguous, or with strides in elements, each 0 (broadcast) or more (the storage then spans exactly
+ * what they reach; the last is 1 for quantised types). Zeroed; fill it before bw_case_run. */
 bw_tensor *bw_case_in(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims);
 bw_tensor *bw_case_in_strided(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, const int64_t *strides);
+/* The next input of a plain type in one of the layouts every op that takes strides is tried with. */
+typedef enum bw_case_layout {
+    BW_CASE_CONTIGUOUS,
+    BW_CASE_TRANSPOSED, /* the last two dimensions */
+    BW_CASE_GAPS,       /* every stride larger than needed, the last 2 */
+    BW_CASE_BROADCAST,  /* one dimension with stride 0 */
+    BW_CASE_N_LAYOUTS
+} bw_case_layout;
+bw_tensor *bw_case_in_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout);
+/* The shapes every elementwise op is tried with: 1, odd, prime, large, without dimensions, six dimensions, empty. false
+ * after the last; dims has room for BW_MAX_DIMS. */
+bool bw_cases_shape(int index, int *n_dims, int64_t *dims);
 /* The next input with its own description (a packed layout) and n_bytes of storage; like->data is not used. */
 bw_tensor *bw_case_in_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes);
 /* The next input is an optional one that is not there. */
@@ -62,6 +74,10 @@ bw_tensor *bw_case_out_kept(bw_case *c, bw_dtype dtype, int n_dims, const int64_
 /* The next output is input number `in` itself. */
 void bw_case_out_alias(bw_case *c, int in);
 
+/* What output number `out` must be, as bytes of its storage, instead of ref's result (which is then held against it
+ * too). initial: what it held before, for an output that is kept; else NULL. */
+void bw_case_expect(bw_case *c, int out, const void *expected, const void *initial);
+
 /* The op's params struct, copied. */
 void bw_case_params(bw_case *c, const void *params, size_t n_bytes);
 
@@ -70,21 +86,32 @@ void bw_case_params(bw_case *c, const void *params, size_t n_bytes);
 typedef void bw_case_decode_fn(const bw_tensor *t, int64_t row, float *dst, int64_t n_columns);
 void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns);
 
-/* The rule: an element passes when |got - ref| <= (2^-23 (8 + sqrt(reduction)) + u) * max(|ref|, magnitude) + step,
- * with u = 0 for f32, 2^-10 for f16, 2^-7 for bf16, and for q8_0 1/127 of its block's largest |ref|; other integers
- * must be equal. NaN matches NaN only, infinity the same infinity. reduction: how many products or terms one element
- * sums; magnitude: the size of those terms' sum before it cancels (0 = the result's own size). */
+/* The rule: an element passes when |got - ref| <= 2^-23 (8 + sqrt(reduction)) * max(|ref|, magnitude) + step + u,
+ * with 2^-52 in place of 2^-23 for f64, and u = what one rounding to the type may differ: 0 for f32, |ref| / 2^10 for
+ * f16, / 2^7 for bf16, / 2^3 for f8_e4m3, and for q8_0 1/127 of its block's largest |ref|; integers must be equal. NaN
+ * matches NaN only, infinity the same infinity (a short float's largest value too, and f32's when terms were summed).
+ * reduction: how many products or terms one element sums; magnitude: the size of those terms' sum before it cancels (0
+ * = the result's own size). */
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step);
 
-/* Random normal values times scale. Types without an encoder get random bytes. */
+/* Every element must be equal (copies, comparisons). */
+void bw_case_exact(bw_case *c);
+
+/* Random normal values times scale; integers uniform in [-100, 155], [0, 255] for u8. Types without an encoder get
+ * random bytes. */
 void bw_case_fill_normal(bw_case *c, bw_tensor *t, double scale);
-/* Overwrite about n elements of an f32 tensor with NaN, infinities, zeros of both signs, subnormal and huge values. */
+/* Uniform in [low, high); integers in [low, high]. */
+void bw_case_fill_uniform(bw_case *c, bw_tensor *t, double low, double high);
+/* Overwrite about n elements of a plain tensor with NaN, infinities, zeros of both signs, subnormal and huge values;
+ * integers with their limits. */
 void bw_case_fill_special(bw_case *c, bw_tensor *t, int n);
 /* i32 values uniform in [low, high]. */
 void bw_case_fill_i32(bw_case *c, bw_tensor *t, int32_t low, int32_t high);
 
 /* Run, compare, count, free. */
 void bw_case_run(bw_case *c);
+/* Instead: forget it. */
+void bw_case_drop(bw_case *c);
 /* Instead: bw_op_prepare must refuse this call with BW_E_ARG and a sentence that begins with the op's name. Frees. */
 void bw_case_refuse(bw_case *c);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bw_element.h"
 #include "bw_mem.h"
 #include "bw_quant.h"
 
@@ -91,10 +92,10 @@ static bw_tensor *add_plain(bw_case *c, operand *o, bw_dtype dtype, int n_dims, 
     bw_tensor t = bw_tensor_view(dtype, n_dims, dims, NULL);
     int64_t elements = bw_tensor_elements(&t);
     if (strides) {
-        int64_t last = 0;
+        int64_t last = bw_dtype_block_elements(dtype);
         for (int i = 0; i < n_dims; i++) {
             t.strides[i] = strides[i];
-            last += i < n_dims - 1 ? (dims[i] - 1) * strides[i] : dims[i];
+            last += i == n_dims - 1 && bw_dtype_is_quantised(dtype) ? dims[i] - last : (dims[i] - 1) * strides[i];
         }
         elements = elements ? last : 0;
     }
@@ -111,6 +112,38 @@ bw_tensor *bw_case_in(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dim
 bw_tensor *bw_case_in_strided(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, const int64_t *strides)
 {
     return add_plain(c, &c->in[c->n_in++], dtype, n_dims, dims, strides);
+}
+
+bw_tensor *bw_case_in_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout)
+{
+    int64_t strides[BW_MAX_DIMS], step = layout == BW_CASE_GAPS ? 2 : 1;
+    for (int i = n_dims - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= dims[i] > 1 ? dims[i] : 1;
+        step += layout == BW_CASE_GAPS ? 3 : 0;
+    }
+    if (layout == BW_CASE_TRANSPOSED && n_dims > 1) {
+        strides[n_dims - 2] = 1;
+        strides[n_dims - 1] = dims[n_dims - 2] > 1 ? dims[n_dims - 2] : 1;
+    }
+    if (layout == BW_CASE_BROADCAST && n_dims > 0)
+        strides[c->sink->n_cases % n_dims] = 0;
+    return add_plain(c, &c->in[c->n_in++], dtype, n_dims, dims, strides);
+}
+
+bool bw_cases_shape(int index, int *n_dims, int64_t *dims)
+{
+    static const struct {
+        int n_dims;
+        int64_t dims[BW_MAX_DIMS];
+    } shapes[] = {{1, {1}},     {1, {7}},       {1, {31}},         {1, {8209}},       {0, {0}},
+                  {2, {5, 67}}, {2, {64, 33}},  {3, {3, 17, 129}}, {4, {2, 3, 5, 7}}, {6, {2, 1, 3, 2, 1, 5}},
+                  {1, {0}},     {3, {4, 0, 3}}, {2, {1, 1024}},    {2, {1031, 1}}};
+    if (index < 0 || index >= (int)(sizeof shapes / sizeof *shapes))
+        return false;
+    *n_dims = shapes[index].n_dims;
+    memcpy(dims, shapes[index].dims, sizeof shapes[index].dims);
+    return true;
 }
 
 bw_tensor *bw_case_in_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes)
@@ -169,6 +202,21 @@ void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns)
     c->out[c->n_out - 1].n_columns = n_columns;
 }
 
+void bw_case_expect(bw_case *c, int out, const void *expected, const void *initial)
+{
+    operand *o = &c->out[out];
+    memcpy(o->expected, expected, o->live.n_bytes);
+    if (initial)
+        memcpy(o->initial, initial, o->live.n_bytes);
+    o->kept = initial != NULL;
+    c->has_expected = true;
+}
+
+void bw_case_exact(bw_case *c)
+{
+    c->is_exact = true;
+}
+
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step)
 {
     c->reduction = reduction;
@@ -192,7 +240,16 @@ void bw_case_fill_normal(bw_case *c, bw_tensor *t, double scale)
 {
     operand *o = find_operand(c, t);
     bw_rng *rng = &c->sink->rng;
-    if (t->layout || (!bw_can_encode(t->dtype) && t->dtype != BW_F64)) {
+    if (operand_is_plain(o)) { /* the whole storage: gaps too */
+        int64_t size = bw_dtype_block_bytes(t->dtype);
+        for (int64_t i = 0; i < (int64_t)o->live.n_bytes / size; i++)
+            bw_element_set_f64(t->dtype, o->live.data, i,
+                               bw_dtype_is_integer(t->dtype)
+                                   ? (double)bw_rng_below(rng, 256) - (t->dtype == BW_U8 ? 0 : 100)
+                                   : bw_rng_normal(rng) * scale);
+        return;
+    }
+    if (t->layout || !bw_can_encode(t->dtype)) {
         for (size_t i = 0; i < o->live.n_bytes; i++)
             o->live.data[i] = (uint8_t)bw_rng_u32(rng);
         return;
@@ -205,10 +262,7 @@ void bw_case_fill_normal(bw_case *c, bw_tensor *t, double scale)
         for (int64_t i = 0; i < n; i++)
             row[i] = (float)(bw_rng_normal(rng) * scale);
         bw_err err = {0};
-        if (t->dtype == BW_F64)
-            for (int64_t i = 0; i < n; i++)
-                memcpy(o->live.data + offset + i * 8, &(double){(double)row[i]}, 8);
-        else if (bw_encode_row(t->dtype, row, o->live.data + offset, n, NULL, &err) != BW_OK) {
+        if (bw_encode_row(t->dtype, row, o->live.data + offset, n, NULL, &err) != BW_OK) {
             fprintf(stderr, "a %s row could not be made: %s\n", bw_dtype_name(t->dtype), err.text);
             exit(2);
         }
@@ -218,16 +272,32 @@ void bw_case_fill_normal(bw_case *c, bw_tensor *t, double scale)
 
 void bw_case_fill_special(bw_case *c, bw_tensor *t, int n)
 {
-    static const float values[] = {NAN,     INFINITY, -INFINITY, 0.0f,   -0.0f,  1e-40f, -1e-45f,
-                                   1.0e38f, -3.0e38f, 88.7f,     -88.7f, 104.0f, -104.0f};
+    static const double values[] = {NAN,  INFINITY, -INFINITY, 0.0,  -0.0, 1e-40, -1e-45, 1.0e38, -3.0e38,
+                                    88.7, -88.7,    104.0,     -104, 0.5,  -1.5,  2.5,    1e-3,   65504};
+    static const int64_t integers[] = {0, 1, -1, INT64_MAX, INT64_MIN, 127, 128, 255, 32767, 32768, 2147483647};
     operand *o = find_operand(c, t);
+    bw_rng *rng = &c->sink->rng;
     int64_t n_rows = operand_rows(o), n_columns = operand_columns(o);
     for (int k = 0; k < n && n_rows * n_columns > 0; k++) {
-        size_t offset;
-        operand_row_bytes(o, bw_cases_between(c->sink, 0, n_rows - 1), &offset);
-        float value = values[bw_rng_below(&c->sink->rng, sizeof values / sizeof *values)];
-        memcpy(o->live.data + offset + 4 * bw_cases_between(c->sink, 0, n_columns - 1), &value, 4);
+        int64_t at =
+            operand_element(o, bw_cases_between(c->sink, 0, n_rows - 1), bw_cases_between(c->sink, 0, n_columns - 1));
+        if (bw_dtype_is_integer(t->dtype))
+            bw_element_set_i64(t->dtype, o->live.data, at,
+                               integers[bw_rng_below(rng, sizeof integers / sizeof *integers)]);
+        else
+            bw_element_set_f64(t->dtype, o->live.data, at, values[bw_rng_below(rng, sizeof values / sizeof *values)]);
     }
+}
+
+void bw_case_fill_uniform(bw_case *c, bw_tensor *t, double low, double high)
+{
+    operand *o = find_operand(c, t);
+    int64_t size = bw_dtype_block_bytes(t->dtype);
+    for (int64_t i = 0; i < (int64_t)o->live.n_bytes / size; i++)
+        if (bw_dtype_is_integer(t->dtype))
+            bw_element_set_i64(t->dtype, o->live.data, i, bw_cases_between(c->sink, (int64_t)low, (int64_t)high));
+        else
+            bw_element_set_f64(t->dtype, o->live.data, i, low + bw_rng_f64(&c->sink->rng) * (high - low));
 }
 
 void bw_case_fill_i32(bw_case *c, bw_tensor *t, int32_t low, int32_t high)
@@ -327,14 +397,14 @@ static void self_test(bw_case *c)
         int64_t n_rows = operand_rows(o), n = operand_columns(o);
         if (n_rows * n == 0)
             continue;
-        size_t offset, n_bytes = operand_row_bytes(o, bw_cases_between(sink, 0, n_rows - 1), &offset);
-        if (n_bytes == 0)
-            n_bytes = o->live.n_bytes / (size_t)n_rows;
         /* A byte whose change can be seen at all: padding and a scale's lowest bits cannot. */
-        float *before = must_alloc((size_t)n * 4), *after = must_alloc((size_t)n * 4);
+        double *before = must_alloc((size_t)n * 8), *after = must_alloc((size_t)n * 8);
         int64_t row = bw_cases_between(sink, 0, n_rows - 1);
-        n_bytes = operand_row_bytes(o, row, &offset);
-        if (n_bytes == 0) {
+        size_t offset, n_bytes = operand_row_bytes(o, row, &offset);
+        if (operand_is_plain(o)) {
+            n_bytes = (size_t)bw_dtype_block_bytes(o->tensor.dtype);
+            offset = (size_t)operand_element(o, row, bw_cases_between(sink, 0, n - 1)) * n_bytes;
+        } else if (n_bytes == 0) {
             n_bytes = o->live.n_bytes / (size_t)n_rows;
             offset = n_bytes * (size_t)row;
         }
@@ -347,7 +417,7 @@ static void self_test(bw_case *c)
             *byte ^= 0x55;
             operand_decode(o, o->live.data, row, after);
             for (int64_t j = 0; j < n && !is_changed; j++)
-                is_changed = fabs((double)after[j] - (double)before[j]) > 0.05 * fabs((double)before[j]) + c->magnitude;
+                is_changed = fabs(after[j] - before[j]) > 0.3 * fabs(before[j]) + c->magnitude;
             if (!is_changed)
                 *byte ^= 0x55;
         }
@@ -377,23 +447,15 @@ static void run_variant(bw_case *c, const char *variant, int team)
     report(c, variant, team + 1, failure);
 }
 
-void bw_case_run(bw_case *c)
+/* The values every kernel is held against: ref's, or those the case came with. false when ref itself failed. */
+static bool find_expected(bw_case *c)
 {
     bw_case_sink *sink = c->sink;
     for (int i = 0; i < c->n_in; i++)
         if (!c->in[i].absent)
-            sink->dtypes |= (uint64_t)1 << c->in[i].tensor.dtype;
-    for (int i = 0; i < c->n_out; i++)
-        sink->dtypes |= (uint64_t)1 << c->out[i].tensor.dtype;
-    if (sink->is_list) {
-        free_case(c);
-        return;
-    }
-    for (int i = 0; i < c->n_in; i++)
-        if (!c->in[i].absent)
             memcpy(c->in[i].initial, c->in[i].live.data, c->in[i].live.n_bytes);
     for (int i = 0; i < c->n_out; i++)
-        if (c->out[i].kept)
+        if (c->out[i].kept && !c->has_expected)
             memcpy(c->out[i].initial, c->out[i].live.data, c->out[i].live.n_bytes);
     bw_err err = {0};
     bw_op_call call = make_call(c);
@@ -401,15 +463,26 @@ void bw_case_run(bw_case *c)
     if (bw_op_prepare(&call, sink->devices[0], "ref", &err) != BW_OK ||
         bw_op_run(&call, sink->devices[0], &err) != BW_OK) {
         report(c, "ref", 1, err.text);
-        free_case(c);
-        return;
+        return false;
     }
-    for (int i = 0; i < c->n_out; i++)
+    for (int i = 0; i < c->n_out && !c->has_expected; i++)
         memcpy(c->out[i].expected, c->out[i].live.data, c->out[i].live.n_bytes);
     const char *failure = inspect(c);
     report(c, "ref", 1, failure);
     if (!failure && !sink->is_self_tested)
         self_test(c);
+    return true;
+}
+
+void bw_case_run(bw_case *c)
+{
+    bw_case_sink *sink = c->sink;
+    bw_op_call call = make_call(c);
+    sink_note_entry(sink, &call);
+    if (sink->is_list || !find_expected(c)) {
+        free_case(c);
+        return;
+    }
     const char *names[MAX_VARIANTS];
     int n = bw_op_list_variants(&call, sink->devices[0], names, MAX_VARIANTS);
     for (int v = 1; v < n; v++) {
@@ -420,6 +493,11 @@ void bw_case_run(bw_case *c)
         for (int team = 0; team < N_TEAMS; team++)
             run_variant(c, names[v], team);
     }
+    free_case(c);
+}
+
+void bw_case_drop(bw_case *c)
+{
     free_case(c);
 }
 

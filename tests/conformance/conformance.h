@@ -29,29 +29,42 @@ struct bw_case {
     char name[128];
     int n_in, n_out;
     operand in[BW_OP_MAX_IN], out[BW_OP_MAX_OUT];
-    uint64_t params[8];
-    bool has_params;
+    uint64_t params[40];
+    bool has_params, is_exact, has_expected;
     int64_t reduction;
     double magnitude, step;
 };
+
+/* An entry point that a case was made for. */
+typedef struct entry_point {
+    bw_op op;
+    char prefix[48];
+    uint64_t dtypes; /* one bit each; for operations beyond Candle's the types of all their tensors */
+    bool has_dtype;  /* whether the name ends in one */
+} entry_point;
 
 struct bw_case_sink {
     bw_rng rng;
     bw_device *devices[N_TEAMS];
     const char *only_variant;
     bool is_list, is_nightly;
-    bw_op op;            /* whose cases are being asked for */
-    uint64_t dtypes;     /* seen in this op's cases, one bit each */
+    bw_op op; /* whose cases are being asked for */
+    entry_point *entries;
+    size_t n_entries, entries_capacity;
     bool is_self_tested; /* the runner has shown that it notices a corrupted element of this op */
     int n_cases;         /* of this op */
     int64_t n_passed, n_failed, n_skipped;
 };
 
-/* Rows and columns for comparison. */
+/* Rows and columns for comparison. A tensor without dimensions is one row of one column. */
 int64_t operand_rows(const operand *o);
 int64_t operand_columns(const operand *o);
-/* Row r of what `bytes` (like o->live.data) holds, as f32 [columns]. */
-void operand_decode(const operand *o, const uint8_t *bytes, int64_t row, float *dst);
+/* A type of single elements in its plain layout: each has a place of its own. */
+bool operand_is_plain(const operand *o);
+/* Elements from the start to (row, column) of a plain operand. */
+int64_t operand_element(const operand *o, int64_t row, int64_t column);
+/* Row r of what `bytes` (like o->live.data) holds, as f64 [columns]. */
+void operand_decode(const operand *o, const uint8_t *bytes, int64_t row, double *dst);
 /* Bytes of one row and where it begins; 0 bytes when the layout does not say. */
 size_t operand_row_bytes(const operand *o, int64_t row, size_t *offset);
 
@@ -60,6 +73,19 @@ void operand_mark(const operand *o, uint8_t *mask);
 
 /* Compare o's live storage with o->expected: NULL when equal by the rule, else a static sentence. */
 const char *compare_output(const bw_case *c, const operand *o, int index);
+
+/* Remember the entry point of a call. */
+void sink_note_entry(bw_case_sink *sink, const bw_op_call *call);
+/* Print them: "family/entry_point dtype..." each, or each full name on a line of its own. */
+void sink_print_entries(const bw_case_sink *sink, bool full_names);
+/* Each line of a file, "family/name", must be the full name of one: prints those that are missing, returns how many,
+ * -1 when the file cannot be read. */
+int sink_require_entries(const bw_case_sink *sink, const char *path);
+
+/* Every record of a fixture file (tools/fixtures/op_fixtures.py) as a case; false with a sentence on stderr when the
+ * file is not what it should be. wanted: as --op. */
+bool fixtures_run(bw_case_sink *sink, const char *path, const char *wanted);
+bool op_is_wanted(const char *wanted, bw_op op);
 
 void *must_alloc(size_t n_bytes);
 

@@ -1,7 +1,11 @@
 /* bw-conformance: every op's kernels on a device against its reference.
  *
- *     bw-conformance [--device D] [--op NAME] [--variant NAME] [--seed N] [--nightly] [--list]
+ *     bw-conformance [--device D] [--op NAME] [--variant NAME] [--seed N] [--nightly] [--list | --names]
+ *                    [--fixtures FILE...] [--require FILE]
  *
+ * --fixtures: instead of generated cases those of files, whose expected values another library computed.
+ * --require: every entry point that the file names must have had a case. --list groups entry points by their last type,
+ * --names writes each in full.
  * The last line is "N passed, N failed, N skipped"; exit status 1 when any failed. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,22 +14,26 @@
 
 #include "bw_clock.h"
 #include "bw_dtype.h"
+#include "bw_mem.h"
 #include "conformance.h"
 
 static bw_op_cases_fn *const cases[BW_OP_COUNT] = {
-#define BW_OP(NAME, name, family, formula) [BW_OP_##NAME] = bw_op_##name##_cases,
+#define BW_OP(NAME, name, family, entry, formula) [BW_OP_##NAME] = bw_op_##name##_cases,
 #include "ops.def"
 #undef BW_OP
 };
 
 typedef struct options {
-    const char *device, *op, *variant;
+    const char *device, *op, *variant, *require;
+    char **fixtures; /* [n_fixtures] */
+    int n_fixtures;
     uint64_t seed;
-    bool is_list, is_nightly;
+    bool is_list, is_names, is_nightly;
 } options;
 
 static const char usage[] =
-    "usage: bw-conformance [--device D] [--op NAME] [--variant NAME] [--seed N] [--nightly] [--list]\n"
+    "usage: bw-conformance [--device D] [--op NAME] [--variant NAME] [--seed N] [--nightly] [--list | --names]\n"
+    "                      [--require FILE] [--fixtures FILE...]\n"
     "Runs every kernel of every operation on a device and compares it with the reference.\n";
 
 static int read_options(int argc, char **argv, options *o)
@@ -35,6 +43,8 @@ static int read_options(int argc, char **argv, options *o)
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(name, "--list") == 0) {
             o->is_list = true;
+        } else if (strcmp(name, "--names") == 0) {
+            o->is_list = o->is_names = true;
         } else if (strcmp(name, "--nightly") == 0) {
             o->is_nightly = true;
         } else if (strcmp(name, "--help") == 0) {
@@ -49,6 +59,13 @@ static int read_options(int argc, char **argv, options *o)
         } else if (value && strcmp(name, "--variant") == 0) {
             o->variant = value;
             i++;
+        } else if (value && strcmp(name, "--require") == 0) {
+            o->require = value;
+            i++;
+        } else if (value && strcmp(name, "--fixtures") == 0) {
+            o->fixtures = argv + i + 1;
+            o->n_fixtures = argc - i - 1;
+            return 0;
         } else if (value && strcmp(name, "--seed") == 0) {
             char *end;
             o->seed = strtoull(value, &end, 10);
@@ -66,7 +83,7 @@ static int read_options(int argc, char **argv, options *o)
 }
 
 /* The whole name, or family/name as --list prints it. */
-static bool is_wanted(const char *wanted, bw_op op)
+bool op_is_wanted(const char *wanted, bw_op op)
 {
     const bw_op_def *def = bw_op_get(op);
     char full[128];
@@ -74,30 +91,17 @@ static bool is_wanted(const char *wanted, bw_op op)
     return !wanted || strcmp(wanted, def->name) == 0 || strcmp(wanted, full) == 0 || strcmp(wanted, def->family) == 0;
 }
 
-static void list_op(const bw_case_sink *sink)
-{
-    const bw_op_def *def = bw_op_get(sink->op);
-    printf("%s/%s", def->family, def->name);
-    for (int d = 0; d < BW_DTYPE_COUNT; d++)
-        if (sink->dtypes >> d & 1)
-            printf(" %s", bw_dtype_name((bw_dtype)d));
-    printf("\n");
-}
-
 static void run_op(bw_case_sink *sink, bw_op op, uint64_t seed)
 {
     sink->op = op;
-    sink->dtypes = 0;
     sink->is_self_tested = false;
     sink->n_cases = 0;
     /* Each op draws from its own stream, so that --op repeats what a whole run did. */
     bw_rng_init(&sink->rng, seed * 1000003u + (uint64_t)op);
     int64_t passed = sink->n_passed, failed = sink->n_failed, begin = bw_clock_now_ns();
     cases[op](sink);
-    if (sink->is_list) {
-        list_op(sink);
+    if (sink->is_list)
         return;
-    }
     if (!sink->is_self_tested) {
         sink->n_failed++;
         printf("FAILED %s: none of its cases could show that a corrupted element is noticed\n", bw_op_get(op)->name);
@@ -123,20 +127,31 @@ int main(int argc, char **argv)
     if (!o.is_list)
         printf("%s: %s, seed %" PRIu64 "\n", sink.devices[0]->name, sink.devices[0]->description, o.seed);
     int n_ops = 0;
+    bool ok = true;
+    for (int i = 0; i < o.n_fixtures; i++)
+        ok = fixtures_run(&sink, o.fixtures[i], o.op) && ok;
     for (int op = 0; op < BW_OP_COUNT; op++) {
-        if (!is_wanted(o.op, (bw_op)op))
+        if (!op_is_wanted(o.op, (bw_op)op))
             continue;
         n_ops++;
-        run_op(&sink, (bw_op)op, o.seed);
+        if (o.n_fixtures == 0)
+            run_op(&sink, (bw_op)op, o.seed);
     }
+    if (o.is_list)
+        sink_print_entries(&sink, o.is_names);
+    int n_missing = o.require ? sink_require_entries(&sink, o.require) : 0;
     for (int i = 0; i < N_TEAMS; i++)
         bw_device_close(sink.devices[i]);
-    if (n_ops == 0) {
-        fprintf(stderr, "there is no operation \"%s\"; --list names them\n", o.op);
+    bw_free(sink.entries);
+    if (n_ops == 0 || !ok || n_missing < 0) {
+        if (n_ops == 0)
+            fprintf(stderr, "there is no operation \"%s\"; --list names them\n", o.op);
+        if (n_missing < 0)
+            fprintf(stderr, "%s cannot be read\n", o.require);
         return 2;
     }
     if (!o.is_list)
         printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", sink.n_passed, sink.n_failed,
                sink.n_skipped);
-    return sink.n_failed ? 1 : 0;
+    return sink.n_failed || n_missing ? 1 : 0;
 }

@@ -173,8 +173,8 @@ static void scratch_of_different_sizes(void **state)
         in[k] = bw_plan_input(plan, BW_F32, 2, (int64_t[]){2, widths[k]});
         y[k] = bw_plan_temp(plan, BW_F32, 0, 2, (int64_t[]){2, N});
         bw_value operands[3] = {in[k], bw_plan_const(plan, &weight), BW_NO_VALUE};
-        bw_plan_call(plan, BW_OP_MATMUL, 3, operands, 1, &y[k], &(bw_matmul_params){widths[k]},
-                     sizeof(bw_matmul_params));
+        bw_plan_call(plan, BW_OP_LINEAR, 3, operands, 1, &y[k], &(bw_linear_params){widths[k]},
+                     sizeof(bw_linear_params));
         bw_plan_keep(plan, y[k]);
     }
     assert_ok(bw_plan_finish(plan, &err), err);

@@ -1,5 +1,1 @@
-bw_op_sources(matmul/matmul.c matmul/matmul_layout.c)
-if(BW_X86)
-  bw_op_sources(matmul/matmul_avx2.c matmul/matmul_avx512.c matmul/matmul_avx512vnni.c matmul/matmul_amx.c)
-endif()
-bw_cases_sources(matmul/matmul_cases.c)
+# The sources of this family.

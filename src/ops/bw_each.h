@@ -1,0 +1,133 @@
+/* Elementwise kernels in f32 vectors, for every float type and every stride, compiled per CPU level like bw_vec.h
+ * (which it includes). A formula is one function over blocks of contiguous f32:
+ *
+ *     BW_INLINE void relu_block(const void *params, const float *const *in, float *out, int64_t n)
+ *
+ * bw_each calls it on the tensors themselves where they are contiguous f32, and else on blocks that it converts in the
+ * first cache. n is anything from 1 on; out may be one of the inputs.
+ */
+#ifndef BW_EACH_H
+#define BW_EACH_H
+
+#include "bw_op_check.h"
+#include "bw_vec.h"
+
+enum { BW_EACH_BLOCK = 512 };
+
+typedef void bw_each_fn(const void *params, const float *const *in, float *out, int64_t n);
+
+/* n elements, `step` apart, of any float type (or u8) to f32. */
+BW_INLINE void bw_each_load(bw_dtype dtype, const void *data, int64_t step, float *dst, int64_t n)
+{
+    int64_t i = 0;
+    if (step == 0) { /* one value for all */
+        float one = (float)bw_element_f64(dtype, data, 0);
+        for (; i < n; i++)
+            dst[i] = one;
+        return;
+    }
+    if (dtype == BW_F32) {
+        const float *src = data;
+        for (; i < n; i++)
+            dst[i] = src[i * step];
+        return;
+    }
+    if (dtype == BW_F16 || dtype == BW_BF16) {
+        const uint16_t *src = data;
+        if (step == 1)
+            for (; i + VF_N <= n; i += VF_N)
+                vf_store(dst + i, dtype == BW_F16 ? vf_load_f16(src + i) : vf_load_bf16(src + i));
+        for (; i < n; i++)
+            dst[i] = dtype == BW_F16 ? bw_f16_to_f32(src[i * step]) : bw_bf16_to_f32(src[i * step]);
+        return;
+    }
+    for (; i < n; i++)
+        dst[i] = (float)bw_element_f64(dtype, data, i * step);
+}
+
+BW_INLINE void bw_each_store(bw_dtype dtype, void *data, int64_t step, const float *src, int64_t n)
+{
+    int64_t i = 0;
+    if (dtype == BW_F32) {
+        float *dst = data;
+        for (; i < n; i++)
+            dst[i * step] = src[i];
+        return;
+    }
+    if (dtype == BW_F16 || dtype == BW_BF16) {
+        uint16_t *dst = data;
+        if (step == 1)
+            for (; i + VF_N <= n; i += VF_N)
+                dtype == BW_F16 ? vf_store_f16(dst + i, vf_load(src + i)) : vf_store_bf16(dst + i, vf_load(src + i));
+        for (; i < n; i++)
+            dst[i * step] = dtype == BW_F16 ? bw_f32_to_f16(src[i]) : bw_f32_to_bf16(src[i]);
+        return;
+    }
+    if (dtype == BW_U8) {
+        for (; i < n; i++)
+            ((uint8_t *)data)[i * step] = (uint8_t)src[i];
+        return;
+    }
+    for (; i < n; i++)
+        bw_element_set_f64(dtype, data, i * step, (double)src[i]);
+}
+
+/* One span. Tensors in[0..n_in) and then out are the loop's tensors 0..n_in. */
+BW_INLINE void bw_each_span(const bw_op_call *call, const bw_loop *loop, const bw_span *span, int n_in, bw_each_fn *fn,
+                            const void *params)
+{
+    float buffer[BW_LOOP_MAX_TENSORS][BW_EACH_BLOCK];
+    const float *in[BW_LOOP_MAX_TENSORS];
+    const bw_tensor *y = call->out[0];
+    int64_t y_step = bw_loop_step(loop, n_in), y_bytes = bw_dtype_block_bytes(y->dtype);
+    bool is_direct = y->dtype == BW_F32 && (y_step == 1 || span->n == 1);
+    bool all_direct = is_direct;
+    for (int k = 0; k < n_in; k++)
+        all_direct = all_direct && call->in[k]->dtype == BW_F32 && (bw_loop_step(loop, k) == 1 || span->n == 1);
+    if (all_direct) {
+        for (int k = 0; k < n_in; k++)
+            in[k] = (const float *)call->in[k]->data + span->offset[k];
+        fn(params, in, (float *)y->data + span->offset[n_in], span->n);
+        return;
+    }
+    for (int64_t i = 0; i < span->n; i += BW_EACH_BLOCK) {
+        int64_t n = span->n - i < BW_EACH_BLOCK ? span->n - i : BW_EACH_BLOCK;
+        for (int k = 0; k < n_in; k++) {
+            const bw_tensor *x = call->in[k];
+            int64_t step = bw_loop_step(loop, k), at = span->offset[k] + i * step;
+            in[k] = buffer[k];
+            if (x->dtype == BW_F32 && step == 1)
+                in[k] = (const float *)x->data + at;
+            else
+                bw_each_load(x->dtype, (const char *)x->data + at * bw_dtype_block_bytes(x->dtype), step, buffer[k], n);
+        }
+        char *dst = (char *)y->data + (span->offset[n_in] + i * y_step) * y_bytes;
+        if (is_direct) {
+            fn(params, in, (float *)(void *)dst, n);
+        } else {
+            fn(params, in, buffer[n_in], n);
+            bw_each_store(y->dtype, dst, y_step, buffer[n_in], n);
+        }
+    }
+}
+
+/* The whole call, shared between the members: out[0] = fn(in[0..n_in)), everything broadcast to out's shape. */
+BW_INLINE void bw_each(const bw_op_call *call, bw_member *member, int n_in, bw_each_fn *fn, const void *params)
+{
+    const bw_tensor *tensors[BW_LOOP_MAX_TENSORS];
+    for (int k = 0; k < n_in; k++)
+        tensors[k] = call->in[k];
+    tensors[n_in] = call->out[0];
+    bw_loop loop;
+    bw_loop_init(&loop, call->out[0]->n_dims, call->out[0]->dims, n_in + 1, tensors);
+    int64_t begin, end;
+    if (!bw_op_my_share(member, (loop.n + 63) / 64, 64, 4096, &begin, &end))
+        return;
+    bw_loop_cursor cursor;
+    bw_span span;
+    bw_loop_begin(&cursor, &loop, begin * 64, end * 64 < loop.n ? end * 64 : loop.n);
+    while (bw_loop_next(&cursor, &span))
+        bw_each_span(call, &loop, &span, n_in, fn, params);
+}
+
+#endif

@@ -1,0 +1,5 @@
+bw_op_sources(linear/linear.c linear/linear_layout.c)
+if(BW_X86)
+  bw_op_sources(linear/linear_avx2.c linear/linear_avx512.c linear/linear_avx512vnni.c linear/linear_amx.c)
+endif()
+bw_cases_sources(linear/linear_cases.c)
