@@ -113,13 +113,8 @@ typedef struct bw_glu_params {
     bw_activation activation;
 } bw_glu_params;
 
-/* RMS_NORM: in x f32 [..., D] (leading dimensions may be strided), w f32 [D]; out f32 [..., D]. */
-typedef struct bw_rms_norm_params {
-    float eps;
-} bw_rms_norm_params;
-
 /* ADD_RMS_NORM: in x f32 [T, D], r f32 [T, D], w f32 [D], w_r f32 [D] or NULL; out h f32 [T, D] (may be x), y f32 [T,
- * D]. params: bw_rms_norm_params. */
+ * D]. params: bw_rms_norm_params (bw_reduce.h). */
 
 /* QUANTISE_ACT: in x f32 [T, K]; out u8 [T, bytes] with layout = the activation format (bw_linear.h). No params. */
 
