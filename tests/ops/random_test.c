@@ -7,7 +7,7 @@
 #include "bw_element.h"
 #include "bw_mem.h"
 #include "bw_ops.h"
-#include "bw_test.h"
+#include "../bw_test.h"
 
 typedef struct line {
     char op[32], dtype[8];
