@@ -1,1 +1,3 @@
 # The sources of this family.
+bw_op_sources(random/random_check.c random/random_ref.c random/random_torch_cpu.c random/random_blocks.c)
+bw_cases_sources(random/random_cases.c)
