@@ -96,7 +96,8 @@ template <> BW_DEVICE_SPECIAL bw_bf16 bw_put<bw_bf16>(float x)
 {
     uint32_t b = bw_bits(x);
     bw_bf16 h;
-    h.bits = (b & 0x7fffffffu) > 0x7f800000u ? (uint16_t)(b >> 16 | 0x40) : (uint16_t)((b + 0x7fffu + (b >> 16 & 1)) >> 16);
+    h.bits =
+        (b & 0x7fffffffu) > 0x7f800000u ? (uint16_t)(b >> 16 | 0x40) : (uint16_t)((b + 0x7fffu + (b >> 16 & 1)) >> 16);
     return h;
 }
 template <> BW_DEVICE_SPECIAL bw_f8 bw_put<bw_f8>(float x)
@@ -139,8 +140,8 @@ template <typename W> BW_DEVICE W bw_wave_max(W x)
     return x;
 }
 
-/* The same over a workgroup of BLOCK threads, a multiple of the wave. All threads call it. `shared` has room for one value per
- * wave and is free again when this returns. */
+/* The same over a workgroup of BLOCK threads, a multiple of the wave. All threads call it. `shared` has room for one
+ * value per wave and is free again when this returns. */
 template <int BLOCK, typename W> BW_DEVICE W bw_block_sum(W x, W *shared)
 {
     x = bw_wave_sum(x);

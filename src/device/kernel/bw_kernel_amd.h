@@ -103,8 +103,8 @@ BW_DEVICE float bw_exp(float x)
     r = x > 88.8f ? __builtin_inff() : r;
     return x < -103.98f ? 0.0f : r;
 }
-/* e^x in f64, below 1 ulp: x = n ln 2 + r with ln 2 in two parts (Cody and Waite), Taylor's polynomial for |r| <= ln 2 / 2 to
- * degree 13, whose remainder is below 2^-57. */
+/* e^x in f64, below 1 ulp: x = n ln 2 + r with ln 2 in two parts (Cody and Waite), Taylor's polynomial for |r| <= ln 2
+ * / 2 to degree 13, whose remainder is below 2^-57. */
 BW_DEVICE double bw_exp(double x)
 {
     double n = __builtin_rint(x * 1.4426950408889634074);
