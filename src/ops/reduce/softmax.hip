@@ -20,9 +20,9 @@ BW_DEVICE void softmax(const bw_loop &rows, int64_t first_row, const T *x, T *y,
     for (int64_t i = bw_thread(); i < n; i += BLOCK) {
         W v = bw_get(x[i * x_step]);
         if (v > most) {
-            sum = sum * bw_exp(most - v) + 1;
+            sum = sum * bw_exp(most - v) + 1 + (v - v); /* NaN for infinity, as e^(v - v) is */
             most = v;
-        } else {
+        } else if (v != -infinity) {
             sum += bw_exp(v - most);
         }
     }
