@@ -91,14 +91,6 @@ typedef struct bw_get_rows_params {
     float scale;
 } bw_get_rows_params;
 
-/* ADD: in a f32 [..., D], b f32 of the same shape or of a's trailing shape; out like a (may be a itself). No params. */
-
-/* GLU: in gate f32 [T, F], up f32 [T, F] (both may be strided in T); out f32 [T, F]. */
-typedef enum bw_activation { BW_ACTIVATION_SILU, BW_ACTIVATION_GELU_TANH, BW_ACTIVATION_GELU_ERF } bw_activation;
-typedef struct bw_glu_params {
-    bw_activation activation;
-} bw_glu_params;
-
 /* RMS_NORM: in x f32 [..., D] (leading dimensions may be strided), w f32 [D]; out f32 [..., D]. */
 typedef struct bw_rms_norm_params {
     float eps;
