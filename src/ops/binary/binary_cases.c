@@ -91,6 +91,15 @@ static void cases(bw_case_sink *sink, bw_op op, bool is_compare)
             bw_case_exact(c);
             bw_case_run(c);
         }
+    if (op == BW_OP_BADD && bw_cases_n_random(sink)) { /* past the caches */
+        static const int64_t shape[] = {(1 << 12) + 7, 1 << 11};
+        bw_case *large = bw_case_begin(sink, op, "32 MiB");
+        bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, shape), -9, 9);
+        bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 1, shape + 1), -9, 9);
+        bw_case_out(large, BW_F32, 2, shape);
+        bw_case_exact(large);
+        bw_case_run(large);
+    }
     bw_case *c = bw_case_begin(sink, op, "into gaps");
     fill(c, bw_case_in(c, BW_BF16, 2, (int64_t[]){37, 101}), 9);
     fill(c, bw_case_in(c, BW_BF16, 2, (int64_t[]){37, 101}), 9);

@@ -78,6 +78,14 @@ void bw_op_cast_cases(bw_case_sink *sink)
             (int64_t[]){bw_cases_between(sink, 1, 9), bw_cases_between(sink, 1, 9), bw_cases_between(sink, 1, 700)},
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), (int)bw_cases_between(sink, 0, 20));
 
+    if (bw_cases_n_random(sink)) { /* past the caches */
+        static const int64_t shape[] = {(1 << 12) + 7, 1 << 10};
+        bw_case *large = bw_case_begin(sink, BW_OP_CAST, "32 MiB");
+        bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, shape), -9, 9);
+        bw_case_out(large, BW_F64, 2, shape);
+        bw_case_exact(large);
+        bw_case_run(large);
+    }
     bw_case *c = bw_case_begin(sink, BW_OP_CAST, "other output shape");
     bw_case_in(c, BW_F32, 1, (int64_t[]){4});
     bw_case_out(c, BW_F16, 1, (int64_t[]){5});
