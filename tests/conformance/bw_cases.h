@@ -3,7 +3,7 @@
  * Every op of ops.def owes one function bw_op_<name>_cases(sink) in src/ops/<family>/<name>_cases.c (compiled into
  * bw-conformance only; bw_cases_sources in the family's sources.cmake). It describes one case after another:
  *
- *     bw_case *c = bw_case_begin(sink, BW_OP_ADD, "same shape %lld", (long long)n);
+ *     bw_case *c = bw_case_begin(sink, BW_OP_BADD, "same shape %lld", (long long)n);
  *     bw_tensor *a = bw_case_in(c, BW_F32, 2, (int64_t[]){t, d});
  *     bw_case_fill_normal(c, a, 1.0);
  *     ...
