@@ -5,10 +5,11 @@
  *     matmul-conv-bench THREADS conv2d TYPE N C H W O K STRIDE PADDING GROUPS
  *     matmul-conv-bench THREADS sdpa TYPE B H T S D
  *
- * For each line of input: the seconds of one run. */
+ * For each line of input: the seconds of one run, by the clock and of processor time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bw_clock.h"
 #include "bw_element.h"
@@ -20,6 +21,13 @@ static void die(const char *text)
 {
     fprintf(stderr, "matmul-conv-bench: %s\n", text);
     exit(1);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static bw_tensor tensors[8];
@@ -85,10 +93,12 @@ int main(int argc, char **argv)
     fprintf(stderr, "%s: %s\n", device->description, call.variant);
     char line[16];
     while (fgets(line, sizeof line, stdin)) {
+        double cpu = cpu_seconds();
         int64_t begin = bw_clock_now_ns();
         if (bw_op_run(&call, device, &err) != BW_OK)
             die(err.text);
-        printf("%.9f\n", (double)(bw_clock_now_ns() - begin) * 1e-9);
+        double seconds = (double)(bw_clock_now_ns() - begin) * 1e-9;
+        printf("%.9f %.9f\n", seconds, cpu_seconds() - cpu);
         fflush(stdout);
     }
     for (int i = 0; i < n_tensors; i++)

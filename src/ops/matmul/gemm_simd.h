@@ -279,7 +279,7 @@ typedef struct gemv {
     const void *w, *x;
     void *y;
 } gemv;
-enum { GEMV_BLOCK = 512, GEMV_X = 16384 };
+enum { GEMV_BLOCK = 2048, GEMV_X = 16384 };
 
 /* Columns of dense k: y[0..n) += dot products with x, k values of each, columns w_j apart. */
 BW_INLINE void gemv_dots(bw_dtype dtype, const void *w, int64_t w_j, const float *x, int64_t k, float *y, int64_t n)
@@ -323,6 +323,10 @@ BW_INLINE void gemv_rows(bw_dtype dtype, const void *w, int64_t w_k, const float
         vf x0 = vf_set1(x[p]), x1 = vf_set1(x[p + 1]), x2 = vf_set1(x[p + 2]), x3 = vf_set1(x[p + 3]);
         int64_t j = 0;
         for (; j + VF_N <= n; j += VF_N) {
+            __builtin_prefetch(w0 + (4 * w_k + j) * size);
+            __builtin_prefetch(w1 + (4 * w_k + j) * size);
+            __builtin_prefetch(w2 + (4 * w_k + j) * size);
+            __builtin_prefetch(w3 + (4 * w_k + j) * size);
             vf s = vf_fma(x0, vf_load_as(dtype, w0, j), vf_load(y + j));
             s = vf_fma(x1, vf_load_as(dtype, w1, j), s);
             s = vf_fma(x2, vf_load_as(dtype, w2, j), s);
