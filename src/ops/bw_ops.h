@@ -138,6 +138,7 @@ typedef struct bw_attention_params {
 
 /* Candle's families and what the tensor library has besides: shapes, types and params stand in each family's header. */
 #include "affine/bw_affine.h"
+#include "attention/bw_sdpa.h"
 #include "binary/bw_binary.h"
 #include "cast/bw_cast.h"
 #include "conv/bw_conv.h"
