@@ -94,7 +94,7 @@ void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns);
  * = the result's own size). */
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step);
 
-/* Every element must be equal (copies, comparisons). */
+/* Every element must be equal (copies, comparisons); of quantised blocks every byte. */
 void bw_case_exact(bw_case *c);
 
 /* Random normal values times scale; integers uniform in [-100, 155], [0, 255] for u8. Types without an encoder get
