@@ -215,7 +215,7 @@ static void rope_kv(bench *b, int64_t t, int64_t n_q, int64_t n_kv, int64_t d, b
     release(b);
 }
 
-/* rms_norm, add_rms_norm, add: inputs of [t, d], weights [d]. */
+/* rmsnorm, add_rms_norm, add: inputs of [t, d], weights [d]. */
 static void rows(bench *b, bw_op op, int64_t t, int64_t d)
 {
     char name[64];
@@ -225,7 +225,7 @@ static void rows(bench *b, bw_op op, int64_t t, int64_t d)
     int64_t dims[] = {t, d};
     b->call = (bw_op_call){.op = op, .n_in = 2, .n_out = 1, .params = op == BW_OP_GLU ? (void *)&glu : (void *)&norm};
     b->call.in[0] = add_tensor(b, BW_F32, 2, dims, 1);
-    b->call.in[1] = op == BW_OP_RMS_NORM ? add_tensor(b, BW_F32, 1, &d, 1) : add_tensor(b, BW_F32, 2, dims, 1);
+    b->call.in[1] = op == BW_OP_RMSNORM ? add_tensor(b, BW_F32, 1, &d, 1) : add_tensor(b, BW_F32, 2, dims, 1);
     b->call.out[0] = add_tensor(b, BW_F32, 2, dims, 1);
     if (op == BW_OP_ADD_RMS_NORM) {
         b->call.n_in = 4;
@@ -261,7 +261,7 @@ int main(int argc, char **argv)
     b.n_layers = 1;
     static const int64_t tokens[] = {1, 8, 512};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-        rows(&b, BW_OP_RMS_NORM, tokens[i], 576);
+        rows(&b, BW_OP_RMSNORM, tokens[i], 576);
         rows(&b, BW_OP_ADD_RMS_NORM, tokens[i], 576);
         rows(&b, BW_OP_ADD, tokens[i], 576);
         rows(&b, BW_OP_GLU, tokens[i], 1536);

@@ -57,9 +57,9 @@ struct bw_device {
     const bw_device_vtable *vtable;
     bw_device_kind kind;
     int index;
-    char name[16];        /* "cpu:0" */
-    char description[96]; /* "AMD EPYC 7763, AVX2, 2 threads" */
-    bw_team *team;        /* CPU only */
+    char name[16];         /* "cpu:0" */
+    char description[112]; /* "AMD EPYC 7763, AVX2, 2 threads" */
+    bw_team *team;         /* CPU only */
     const bw_cpu_features *cpu;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bw_mem.h"
+#include "device_private.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -128,14 +129,9 @@ static const char *level_name(const bw_cpu_features *f)
     return f->avx2 ? "AVX2" : "baseline";
 }
 
-bw_status bw_device_open(const char *name, int n_threads, bw_device **out, bw_err *err)
+bw_status bw_cpu_open(int n_threads, bw_device **out, bw_err *err)
 {
     *out = NULL;
-    if (name && strcmp(name, "cpu") != 0 && strcmp(name, "cpu:0") != 0) {
-        if (strncmp(name, "rocm", 4) == 0 || strncmp(name, "cuda", 4) == 0 || strncmp(name, "metal", 5) == 0)
-            return bw_fail(err, BW_E_DEVICE, "device %s: this build has no GPU backend; cpu:0 is what there is", name);
-        return bw_fail(err, BW_E_NOT_FOUND, "device %s is unknown; cpu:0 is what there is", name);
-    }
     bw_device *device = bw_alloc_zero(1, sizeof *device);
     if (!device)
         return bw_fail_memory(err, sizeof *device, "a device");
@@ -153,15 +149,4 @@ bw_status bw_device_open(const char *name, int n_threads, bw_device **out, bw_er
              level_name(device->cpu), size, size == 1 ? "" : "s");
     *out = device;
     return BW_OK;
-}
-
-void bw_device_close(bw_device *device)
-{
-    if (device)
-        device->vtable->destroy(device);
-}
-
-const char *bw_device_name(const bw_device *device)
-{
-    return device->name;
 }

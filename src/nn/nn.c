@@ -70,7 +70,7 @@ bw_value bw_nn_rms_norm(bw_nn *nn, bw_value x, int64_t rows, const bw_tensor *w,
 {
     bw_rms_norm_params params = {.eps = eps};
     bw_value in[2] = {x, bw_plan_const(nn->plan, w)}, y = temp(nn, rows, last_dim(nn, x));
-    bw_plan_call(nn->plan, BW_OP_RMS_NORM, 2, in, 1, &y, &params, sizeof params);
+    bw_plan_call(nn->plan, BW_OP_RMSNORM, 2, in, 1, &y, &params, sizeof params);
     return y;
 }
 
@@ -85,7 +85,7 @@ bw_value bw_nn_head_norm(bw_nn *nn, bw_value x, int64_t rows, int64_t n_heads, c
     bw_rms_norm_params params = {.eps = eps};
     bw_value y = temp(nn, rows, last_dim(nn, x));
     bw_value in[2] = {as_heads(nn, x, rows, n_heads), bw_plan_const(nn->plan, w)}, out = as_heads(nn, y, rows, n_heads);
-    bw_plan_call(nn->plan, BW_OP_RMS_NORM, 2, in, 1, &out, &params, sizeof params);
+    bw_plan_call(nn->plan, BW_OP_RMSNORM, 2, in, 1, &out, &params, sizeof params);
     return y;
 }
 

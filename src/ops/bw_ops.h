@@ -25,15 +25,19 @@ typedef struct bw_op_call bw_op_call;
  * it, which in a model the ones beside it are and do. */
 typedef void bw_op_kernel(const bw_op_call *call, bw_member *member);
 
+/* A GPU kernel's host side: enqueues one or more launches. */
+typedef bw_status bw_op_gpu_kernel(const bw_op_call *call, bw_device *device, bw_err *err);
+
 struct bw_op_call {
     bw_op op;
     int n_in, n_out;
     const bw_tensor *in[BW_OP_MAX_IN]; /* NULL where an optional input is absent */
     bw_tensor *out[BW_OP_MAX_OUT];
-    const void *params;    /* the op's struct, see its header; NULL when it has none */
-    bw_op_kernel *kernel;  /* set by bw_op_prepare */
-    const char *variant;   /* the kernel's name, such as "avx2" */
-    _Atomic int64_t *next; /* a counter that is 0 when the call begins */
+    const void *params;       /* the op's struct, see its header; NULL when it has none */
+    bw_op_kernel *kernel;     /* set by bw_op_prepare; NULL on a GPU */
+    bw_op_gpu_kernel *launch; /* likewise; NULL on the CPU */
+    const char *variant;      /* the kernel's name, such as "avx2" */
+    _Atomic int64_t *next;    /* a counter that is 0 when the call begins */
     /* Scratch: scratch_bytes for each member, 64-byte aligned, found by bw_op_member_scratch. bw_op_prepare sets
      * scratch_bytes to what one member needs at the largest dims. Who lets several calls share one scratch raises it to
      * the largest of theirs: members may be in different calls at one time, and a member's part must not move. */
@@ -60,6 +64,15 @@ typedef struct bw_op_variant {
     size_t (*scratch_bytes)(const bw_op_call *call); /* per member; NULL = none */
 } bw_op_variant;
 
+/* One kernel on GPUs. The scratch is one piece for the whole call. */
+typedef struct bw_op_gpu_variant {
+    bw_op op;
+    const char *name; /* "gpu", "wmma" */
+    bool (*supports)(const bw_op_call *call, const bw_device *device);
+    bw_op_gpu_kernel *launch;
+    size_t (*scratch_bytes)(const bw_op_call *call);
+} bw_op_gpu_variant;
+
 typedef struct bw_op_def {
     const char *name, *family, *formula;
     bw_status (*check)(const bw_op_call *call, bw_err *err);
@@ -74,7 +87,8 @@ bw_op bw_op_from_name(const char *name);
 /* Check shapes and types, choose the best kernel for this device. force: a variant's name, "ref", or NULL. Errors name
  * the op, its shapes and dtypes. Dimensions that change later must be at their largest here. */
 bw_status bw_op_prepare(bw_op_call *call, const bw_device *device, const char *force, bw_err *err);
-/* Every variant of an op that could run this call on this device: up to max names, "ref" first; returns how many. */
+/* Every variant of an op that could run this call on this device: up to max names, "ref" first on the CPU; returns how
+ * many. */
 int bw_op_list_variants(const bw_op_call *call, const bw_device *device, const char **names, int max);
 /* Run a prepared call at once on the device's team, with its own counter and scratch (tests and tools). */
 bw_status bw_op_run(bw_op_call *call, bw_device *device, bw_err *err);
@@ -99,13 +113,8 @@ typedef struct bw_glu_params {
     bw_activation activation;
 } bw_glu_params;
 
-/* RMS_NORM: in x f32 [..., D] (leading dimensions may be strided), w f32 [D]; out f32 [..., D]. */
-typedef struct bw_rms_norm_params {
-    float eps;
-} bw_rms_norm_params;
-
 /* ADD_RMS_NORM: in x f32 [T, D], r f32 [T, D], w f32 [D], w_r f32 [D] or NULL; out h f32 [T, D] (may be x), y f32 [T,
- * D]. params: bw_rms_norm_params. */
+ * D]. params: bw_rms_norm_params (bw_reduce.h). */
 
 /* QUANTISE_ACT: in x f32 [T, K]; out u8 [T, bytes] with layout = the activation format (bw_linear.h). No params. */
 

@@ -30,15 +30,31 @@ static const bw_op_def defs[BW_OP_COUNT] = {
     bool supports(const bw_op_call *call, const bw_cpu_features *cpu);                                                 \
     bw_op_kernel kernel;                                                                                               \
     size_t scratch(const bw_op_call *call);
+#define BW_GPU_VARIANT(OP, name, supports, launch, scratch)                                                            \
+    bool supports(const bw_op_call *call, const bw_device *device);                                                    \
+    bw_op_gpu_kernel launch;                                                                                           \
+    size_t scratch(const bw_op_call *call);
 #include "variants.def"
 #undef BW_VARIANT
+#undef BW_GPU_VARIANT
 
 static const bw_op_variant variants[] = {
 #define BW_VARIANT(OP, name, supports, kernel, scratch) {BW_OP_##OP, name, supports, kernel, scratch},
+#define BW_GPU_VARIANT(OP, name, supports, launch, scratch)
 #include "variants.def"
 #undef BW_VARIANT
+#undef BW_GPU_VARIANT
 };
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
+
+static const bw_op_gpu_variant gpu_variants[] = {
+#define BW_VARIANT(OP, name, supports, kernel, scratch)
+#define BW_GPU_VARIANT(OP, name, supports, launch, scratch) {BW_OP_##OP, name, supports, launch, scratch},
+#include "variants.def"
+#undef BW_VARIANT
+#undef BW_GPU_VARIANT
+};
+enum { N_GPU_VARIANTS = sizeof gpu_variants / sizeof *gpu_variants };
 
 const bw_op_def *bw_op_get(bw_op op)
 {
@@ -78,21 +94,47 @@ bool bw_variant_always(const bw_op_call *call, const bw_cpu_features *cpu)
     return true;
 }
 
+bool bw_gpu_always(const bw_op_call *call, const bw_device *device)
+{
+    (void)call;
+    (void)device;
+    return true;
+}
+
 size_t bw_variant_no_scratch(const bw_op_call *call)
 {
     (void)call;
     return 0;
 }
 
+static bw_status prepare_gpu(bw_op_call *call, const bw_device *device, const char *force, bw_err *err)
+{
+    for (int i = 0; i < N_GPU_VARIANTS; i++) {
+        const bw_op_gpu_variant *v = &gpu_variants[i];
+        if (v->op != call->op || (force && strcmp(force, v->name) != 0) || !v->supports(call, device))
+            continue;
+        call->launch = v->launch;
+        call->variant = v->name;
+        call->scratch_bytes = v->scratch_bytes(call);
+        return BW_OK;
+    }
+    bw_op_fail(call, err, force ? "variant %s cannot do this on %s" : "there is no kernel for this%s on %s",
+               force ? force : "", device->name);
+    if (err)
+        err->status = BW_E_UNSUPPORTED;
+    return BW_E_UNSUPPORTED;
+}
+
 bw_status bw_op_prepare(bw_op_call *call, const bw_device *device, const char *force, bw_err *err)
 {
     if ((int)call->op < 0 || call->op >= BW_OP_COUNT)
         return bw_fail(err, BW_E_ARG, "op number %d does not exist", (int)call->op);
-    if (device->kind != BW_DEVICE_CPU)
-        return bw_fail(err, BW_E_DEVICE, "%s has no kernel on %s", defs[call->op].name, device->name);
     BW_TRY(defs[call->op].check(call, err));
     call->kernel = NULL;
+    call->launch = NULL;
     call->scratch_bytes = 0;
+    if (device->kind != BW_DEVICE_CPU)
+        return prepare_gpu(call, device, force, err);
     if (!force || strcmp(force, "ref") != 0) {
         for (int i = 0; i < N_VARIANTS && !call->kernel; i++) {
             const bw_op_variant *v = &variants[i];
@@ -115,6 +157,12 @@ bw_status bw_op_prepare(bw_op_call *call, const bw_device *device, const char *f
 int bw_op_list_variants(const bw_op_call *call, const bw_device *device, const char **names, int max)
 {
     int n = 0;
+    if (device->kind != BW_DEVICE_CPU) {
+        for (int i = 0; i < N_GPU_VARIANTS; i++)
+            if (gpu_variants[i].op == call->op && gpu_variants[i].supports(call, device) && n < max)
+                names[n++] = gpu_variants[i].name;
+        return n;
+    }
     if (n < max)
         names[n++] = "ref";
     for (int i = 0; i < N_VARIANTS; i++)
@@ -129,8 +177,24 @@ static void run_member(void *arg, bw_member *member)
     call->kernel(call, member);
 }
 
+static bw_status run_gpu(bw_op_call *call, bw_device *device, bw_err *err)
+{
+    bw_buffer scratch = {0};
+    if (call->scratch_bytes)
+        BW_TRY(device->vtable->alloc(device, call->scratch_bytes, BW_MEMORY_DENSE, "scratch", &scratch, err));
+    call->scratch = scratch.data;
+    bw_status status = call->launch(call, device, err);
+    if (status == BW_OK)
+        status = device->vtable->synchronise(device, err);
+    device->vtable->release(device, &scratch);
+    call->scratch = NULL;
+    return status;
+}
+
 bw_status bw_op_run(bw_op_call *call, bw_device *device, bw_err *err)
 {
+    if (call->launch)
+        return run_gpu(call, device, err);
     _Atomic int64_t next = 0;
     size_t member_bytes = (call->scratch_bytes + 63) / 64 * 64, bytes;
     if (!bw_mul_size(member_bytes, (size_t)bw_team_size(device->team), &bytes))

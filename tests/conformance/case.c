@@ -35,7 +35,7 @@ int bw_cases_n_random(bw_case_sink *sink)
 
 const bw_cpu_features *bw_cases_cpu(bw_case_sink *sink)
 {
-    return sink->devices[0]->cpu;
+    return sink->cpu->cpu;
 }
 
 int64_t bw_cases_between(bw_case_sink *sink, int64_t low, int64_t high)
@@ -433,6 +433,50 @@ static void self_test(bw_case *c)
     }
 }
 
+/* On a GPU: the operand's whole block, guards included, in device memory, and back. */
+static bw_status stage(bw_device *device, operand *o, bw_buffer *buffer, bw_err *err)
+{
+    size_t n_bytes = o->live.n_bytes + 2 * GUARD + 64;
+    BW_TRY(device->vtable->alloc(device, n_bytes, BW_MEMORY_DENSE, "a tensor", buffer, err));
+    o->tensor.data = (char *)buffer->data + (o->live.data - o->live.block);
+    return device->vtable->upload(device, buffer->data, o->live.block, n_bytes, err);
+}
+
+static bw_status run_on_gpu(bw_case *c, const char *variant, bw_device *device, bw_err *err)
+{
+    bw_buffer in[BW_OP_MAX_IN] = {0}, out[BW_OP_MAX_OUT] = {0};
+    bw_status status = BW_OK;
+    for (int i = 0; i < c->n_in && status == BW_OK; i++)
+        if (!c->in[i].absent)
+            status = stage(device, &c->in[i], &in[i], err);
+    for (int i = 0; i < c->n_out && status == BW_OK; i++) {
+        if (c->out[i].alias >= 0)
+            c->out[i].tensor.data = c->in[c->out[i].alias].tensor.data;
+        else
+            status = stage(device, &c->out[i], &out[i], err);
+    }
+    bw_op_call call = make_call(c);
+    if (status == BW_OK)
+        status = bw_op_prepare(&call, device, variant, err);
+    if (status == BW_OK)
+        status = bw_op_run(&call, device, err);
+    for (int i = 0; i < c->n_in; i++) {
+        size_t n_bytes = c->in[i].live.n_bytes + 2 * GUARD + 64;
+        if (status == BW_OK && !c->in[i].absent)
+            status = device->vtable->download(device, c->in[i].live.block, in[i].data, n_bytes, err);
+        device->vtable->release(device, &in[i]);
+        c->in[i].tensor.data = c->in[i].live.data;
+    }
+    for (int i = 0; i < c->n_out; i++) {
+        size_t n_bytes = c->out[i].live.n_bytes + 2 * GUARD + 64;
+        if (status == BW_OK && c->out[i].alias < 0)
+            status = device->vtable->download(device, c->out[i].live.block, out[i].data, n_bytes, err);
+        device->vtable->release(device, &out[i]);
+        c->out[i].tensor.data = c->out[i].live.data;
+    }
+    return status;
+}
+
 static void run_variant(bw_case *c, const char *variant, int team)
 {
     bw_err err = {0};
@@ -440,10 +484,15 @@ static void run_variant(bw_case *c, const char *variant, int team)
     bw_device *device = c->sink->devices[team];
     reset(c);
     const char *failure = NULL;
-    if (bw_op_prepare(&call, device, variant, &err) != BW_OK || bw_op_run(&call, device, &err) != BW_OK)
-        failure = err.text;
-    else
-        failure = inspect(c);
+    bw_status status;
+    if (device->kind != BW_DEVICE_CPU) {
+        status = run_on_gpu(c, variant, device, &err);
+    } else {
+        status = bw_op_prepare(&call, device, variant, &err);
+        if (status == BW_OK)
+            status = bw_op_run(&call, device, &err);
+    }
+    failure = status == BW_OK ? inspect(c) : err.text;
     report(c, variant, team + 1, failure);
 }
 
@@ -460,8 +509,7 @@ static bool find_expected(bw_case *c)
     bw_err err = {0};
     bw_op_call call = make_call(c);
     reset(c);
-    if (bw_op_prepare(&call, sink->devices[0], "ref", &err) != BW_OK ||
-        bw_op_run(&call, sink->devices[0], &err) != BW_OK) {
+    if (bw_op_prepare(&call, sink->cpu, "ref", &err) != BW_OK || bw_op_run(&call, sink->cpu, &err) != BW_OK) {
         report(c, "ref", 1, err.text);
         return false;
     }
@@ -485,12 +533,14 @@ void bw_case_run(bw_case *c)
     }
     const char *names[MAX_VARIANTS];
     int n = bw_op_list_variants(&call, sink->devices[0], names, MAX_VARIANTS);
-    for (int v = 1; v < n; v++) {
+    if (n == 0)
+        sink->n_skipped++; /* no kernel on this device; the op's line says so */
+    for (int v = sink->devices[0]->kind == BW_DEVICE_CPU ? 1 : 0; v < n; v++) {
         if (sink->only_variant && strcmp(sink->only_variant, names[v]) != 0) {
             sink->n_skipped++;
             continue;
         }
-        for (int team = 0; team < N_TEAMS; team++)
+        for (int team = 0; team < N_TEAMS && sink->devices[team]; team++)
             run_variant(c, names[v], team);
     }
     free_case(c);
@@ -510,7 +560,7 @@ void bw_case_refuse(bw_case *c)
     bw_err err = {0};
     bw_op_call call = make_call(c);
     const char *name = bw_op_get(c->op)->name, *failure = NULL;
-    bw_status status = bw_op_prepare(&call, c->sink->devices[0], NULL, &err);
+    bw_status status = bw_op_prepare(&call, c->sink->cpu, NULL, &err);
     if (status == BW_OK)
         failure = "was accepted, and must be refused";
     else if (status != BW_E_ARG || strncmp(err.text, name, strlen(name)) != 0)

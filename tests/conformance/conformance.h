@@ -45,7 +45,8 @@ typedef struct entry_point {
 
 struct bw_case_sink {
     bw_rng rng;
-    bw_device *devices[N_TEAMS];
+    bw_device *cpu;              /* where ref runs */
+    bw_device *devices[N_TEAMS]; /* what is tried: CPU teams, or one GPU and no more */
     const char *only_variant;
     bool is_list, is_nightly;
     bw_op op; /* whose cases are being asked for */

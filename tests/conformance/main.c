@@ -98,7 +98,7 @@ static void run_op(bw_case_sink *sink, bw_op op, uint64_t seed)
     sink->n_cases = 0;
     /* Each op draws from its own stream, so that --op repeats what a whole run did. */
     bw_rng_init(&sink->rng, seed * 1000003u + (uint64_t)op);
-    int64_t passed = sink->n_passed, failed = sink->n_failed, begin = bw_clock_now_ns();
+    int64_t passed = sink->n_passed, failed = sink->n_failed, skipped = sink->n_skipped, begin = bw_clock_now_ns();
     cases[op](sink);
     if (sink->is_list)
         return;
@@ -106,8 +106,9 @@ static void run_op(bw_case_sink *sink, bw_op op, uint64_t seed)
         sink->n_failed++;
         printf("FAILED %s: none of its cases could show that a corrupted element is noticed\n", bw_op_get(op)->name);
     }
-    printf("%-14s %d cases, %" PRId64 " passed, %" PRId64 " failed, %.2f s\n", bw_op_get(op)->name, sink->n_cases,
-           sink->n_passed - passed, sink->n_failed - failed, (double)(bw_clock_now_ns() - begin) * 1e-9);
+    printf("%-14s %d cases, %" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped, %.2f s\n", bw_op_get(op)->name,
+           sink->n_cases, sink->n_passed - passed, sink->n_failed - failed, sink->n_skipped - skipped,
+           (double)(bw_clock_now_ns() - begin) * 1e-9);
 }
 
 int main(int argc, char **argv)
@@ -118,16 +119,17 @@ int main(int argc, char **argv)
         return bad;
     bw_case_sink sink = {.only_variant = o.variant, .is_list = o.is_list, .is_nightly = o.is_nightly};
     bw_err err = {0};
-    for (int i = 0; i < N_TEAMS; i++) {
-        if (bw_device_open(o.device, i + 1, &sink.devices[i], &err) != BW_OK) {
-            fprintf(stderr, "%s\n", err.text);
-            return 2;
-        }
+    bool ok = bw_device_open("cpu:0", 1, &sink.cpu, &err) == BW_OK;
+    int n_devices = strncmp(o.device, "cpu", 3) == 0 ? N_TEAMS : 1;
+    for (int i = 0; i < n_devices && ok; i++)
+        ok = bw_device_open(o.device, i + 1, &sink.devices[i], &err) == BW_OK;
+    if (!ok) {
+        fprintf(stderr, "%s\n", err.text);
+        return 2;
     }
     if (!o.is_list)
         printf("%s: %s, seed %" PRIu64 "\n", sink.devices[0]->name, sink.devices[0]->description, o.seed);
     int n_ops = 0;
-    bool ok = true;
     for (int i = 0; i < o.n_fixtures; i++)
         ok = fixtures_run(&sink, o.fixtures[i], o.op) && ok;
     for (int op = 0; op < BW_OP_COUNT; op++) {
@@ -142,6 +144,7 @@ int main(int argc, char **argv)
     int n_missing = o.require ? sink_require_entries(&sink, o.require) : 0;
     for (int i = 0; i < N_TEAMS; i++)
         bw_device_close(sink.devices[i]);
+    bw_device_close(sink.cpu);
     bw_free(sink.entries);
     if (n_ops == 0 || !ok || n_missing < 0) {
         if (n_ops == 0)

@@ -1,1 +1,1 @@
-# The sources of this family.
+bw_op_sources(fill/copy.c)

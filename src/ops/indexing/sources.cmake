@@ -1,1 +1,5 @@
-# The sources of this family.
+bw_op_sources(indexing/indexing_ref.c indexing/indexing_walk.c indexing/indexing_copy.c indexing/indexing_add_plain.c)
+if(BW_X86)
+  bw_op_sources(indexing/indexing_add_avx2.c indexing/indexing_add_avx512.c)
+endif()
+bw_cases_sources(indexing/indexing_cases.c)

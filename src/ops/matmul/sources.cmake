@@ -1,1 +1,2 @@
-# The sources of this family.
+bw_op_sources(matmul/matmul_ref.c)
+bw_cases_sources(matmul/matmul_cases.c)

@@ -1,3 +1,3 @@
-/* RMS_NORM and ADD_RMS_NORM, for AVX-512. */
+/* ADD_RMS_NORM, for AVX-512. */
 #define BW_VEC_AVX512
 #include "norm/norm_simd.h"

@@ -1,3 +1,3 @@
-/* RMS_NORM and ADD_RMS_NORM, for any CPU. */
+/* ADD_RMS_NORM, for any CPU. */
 #define BW_VEC_PLAIN
 #include "norm/norm_simd.h"

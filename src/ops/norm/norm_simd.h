@@ -1,9 +1,9 @@
-/* RMS_NORM and ADD_RMS_NORM over vectors. Squares are summed in f64: the conversions cost less than the loads, and no
+/* ADD_RMS_NORM over vectors. Squares are summed in f64: the conversions cost less than the loads, and no
  * activation can overflow the sum. */
 #include "bw_op_check.h"
 #include "bw_vec.h"
 
-bw_op_kernel BW_LEVEL(bw_rms_norm), BW_LEVEL(bw_add_rms_norm);
+bw_op_kernel BW_LEVEL(bw_add_rms_norm);
 
 BW_INLINE float inverse_rms(double sum, int64_t n, float eps)
 {
@@ -59,23 +59,6 @@ BW_INLINE double add_row(const float *x, const float *r, const float *w_r, float
         sum = vd_add_square(sum, v);
     }
     return vd_sum(sum);
-}
-
-void BW_LEVEL(bw_rms_norm)(const bw_op_call *call, bw_member *member)
-{
-    float eps = ((const bw_rms_norm_params *)call->params)->eps;
-    const float *w = call->in[1]->data;
-    bw_rows x, y;
-    bw_rows_init(&x, call->in[0]);
-    bw_rows_init(&y, call->out[0]);
-    int64_t begin, end, d = x.n_columns;
-    if (!bw_op_my_share(member, x.n_rows, d, 2048, &begin, &end))
-        return;
-    for (int64_t r = begin; r < end; r++) {
-        const float *src = (const float *)call->in[0]->data + bw_rows_offset(&x, r);
-        scale_row(src, inverse_rms(sum_squares(src, d), d, eps), w, (float *)call->out[0]->data + bw_rows_offset(&y, r),
-                  d);
-    }
 }
 
 void BW_LEVEL(bw_add_rms_norm)(const bw_op_call *call, bw_member *member)

@@ -1,5 +1,5 @@
-bw_op_sources(norm/rms_norm_ref.c norm/add_rms_norm_ref.c norm/norm_plain.c)
+bw_op_sources(norm/add_rms_norm_ref.c norm/norm_plain.c)
 if(BW_X86)
   bw_op_sources(norm/norm_avx2.c norm/norm_avx512.c)
 endif()
-bw_cases_sources(norm/rms_norm_cases.c norm/add_rms_norm_cases.c)
+bw_cases_sources(norm/add_rms_norm_cases.c)

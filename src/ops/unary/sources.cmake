@@ -1,1 +1,5 @@
-# The sources of this family.
+bw_op_sources(unary/unary_ref.c unary/unary_typed.c unary/unary_plain.c)
+if(BW_X86)
+  bw_op_sources(unary/unary_avx2.c unary/unary_avx512.c)
+endif()
+bw_cases_sources(unary/unary_cases.c)

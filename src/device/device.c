@@ -1,0 +1,53 @@
+/* Device names to devices. */
+#include "bw_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_private.h"
+#include "gpu_driver.h"
+
+/* "cuda", "cuda:2" for kind "cuda"; false when the name is of another kind or its number is none. */
+static bool parse(const char *name, const char *kind, int *index, bool *is_number)
+{
+    size_t n = strlen(kind);
+    if (strncmp(name, kind, n) != 0 || (name[n] != 0 && name[n] != ':'))
+        return false;
+    *index = 0;
+    *is_number = true;
+    if (name[n] == 0)
+        return true;
+    char *end;
+    long value = strtol(name + n + 1, &end, 10);
+    *is_number = name[n + 1] >= '0' && name[n + 1] <= '9' && *end == 0 && value < 1024;
+    *index = (int)value;
+    return true;
+}
+
+bw_status bw_device_open(const char *name, int n_threads, bw_device **out, bw_err *err)
+{
+    int index = 0;
+    bool is_number = true;
+    *out = NULL;
+    if (!name)
+        return bw_cpu_open(n_threads, out, err);
+    if (parse(name, "cpu", &index, &is_number) && is_number && index == 0)
+        return bw_cpu_open(n_threads, out, err);
+    if (parse(name, "cuda", &index, &is_number) && is_number)
+        return bw_gpu_open(&bw_gpu_driver_cuda, index, out, err);
+    if (strncmp(name, "rocm", 4) == 0 || strncmp(name, "metal", 5) == 0)
+        return bw_fail(err, BW_E_DEVICE,
+                       "device %s: this build has no such backend; cpu:0 and cuda:N are what there is", name);
+    return bw_fail(err, BW_E_NOT_FOUND, "device %s is unknown; cpu:0 and cuda:N are what there is", name);
+}
+
+void bw_device_close(bw_device *device)
+{
+    if (device)
+        device->vtable->destroy(device);
+}
+
+const char *bw_device_name(const bw_device *device)
+{
+    return device->name;
+}

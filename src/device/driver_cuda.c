@@ -1,0 +1,250 @@
+/* The CUDA driver API behind the GPU table, by dlopen: nothing of NVIDIA's is needed to build or to start. Signatures
+ * and constants: cuda.h of CUDA 13.0; each function exists since CUDA 3.2 or earlier under the name given here. */
+#include "gpu_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_FOUND = 500 };
+enum { /* CUdevice_attribute */
+       ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+       ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+       ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+};
+
+typedef unsigned long long device_address;
+
+/* CU(result, name, arguments): one row per function. */
+#define CU_FUNCTIONS                                                                                                   \
+    CU(cuInit, (unsigned flags))                                                                                       \
+    CU(cuDriverGetVersion, (int *version))                                                                             \
+    CU(cuDeviceGetCount, (int *count))                                                                                 \
+    CU(cuDeviceGet, (int *device, int index))                                                                          \
+    CU(cuDeviceGetName, (char *name, int n, int device))                                                               \
+    CU(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                  \
+    CU(cuDevicePrimaryCtxRetain, (void **context, int device))                                                         \
+    CU(cuDevicePrimaryCtxRelease_v2, (int device))                                                                     \
+    CU(cuCtxSetCurrent, (void *context))                                                                               \
+    CU(cuMemAlloc_v2, (device_address * address, size_t n_bytes))                                                      \
+    CU(cuMemFree_v2, (device_address address))                                                                         \
+    CU(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                                   \
+    CU(cuMemcpyHtoDAsync_v2, (device_address dst, const void *src, size_t n_bytes, void *stream))                      \
+    CU(cuMemcpyDtoHAsync_v2, (void *dst, device_address src, size_t n_bytes, void *stream))                            \
+    CU(cuMemcpyDtoDAsync_v2, (device_address dst, device_address src, size_t n_bytes, void *stream))                   \
+    CU(cuStreamCreate, (void **stream, unsigned flags))                                                                \
+    CU(cuStreamDestroy_v2, (void *stream))                                                                             \
+    CU(cuStreamSynchronize, (void *stream))                                                                            \
+    CU(cuModuleLoadData, (void **module, const void *image))                                                           \
+    CU(cuModuleUnload, (void *module))                                                                                 \
+    CU(cuModuleGetFunction, (void **function, void *module, const char *name))                                         \
+    CU(cuFuncSetAttribute, (void *function, int attribute, int value))                                                 \
+    CU(cuLaunchKernel,                                                                                                 \
+       (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,         \
+        unsigned block_z, unsigned shared_bytes, void *stream, void **args, void **extra))                             \
+    CU(cuGetErrorString, (int error, const char **text))
+
+static struct {
+#define CU(name, arguments) int(*name) arguments;
+    CU_FUNCTIONS
+#undef CU
+} cu;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bw_err load_error;
+
+static void load_once(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        bw_fail(&load_error, BW_E_DEVICE,
+                "libcuda.so.1 cannot be loaded: no NVIDIA driver is installed here, or the container was not given it");
+        return;
+    }
+    const char *missing = NULL;
+#define CU(name, arguments)                                                                                            \
+    *(void **)&cu.name = dlsym(library, #name);                                                                        \
+    if (!cu.name)                                                                                                      \
+        missing = #name;
+    CU_FUNCTIONS
+#undef CU
+    if (missing) {
+        bw_fail(&load_error, BW_E_DEVICE, "libcuda.so.1 lacks %s: its driver is too old; install a newer one", missing);
+        return;
+    }
+    int error = cu.cuInit(0);
+    const char *text = NULL;
+    if (error) {
+        cu.cuGetErrorString(error, &text);
+        bw_fail(&load_error, BW_E_DEVICE, "the NVIDIA driver does not start: %s", text ? text : "unknown error");
+    }
+}
+
+static bw_status cuda_load(bw_err *err)
+{
+    pthread_once(&once, load_once);
+    if (load_error.status != BW_OK && err)
+        *err = load_error;
+    return load_error.status;
+}
+
+static device_address address_of(const void *p)
+{
+    return (device_address)(uintptr_t)p;
+}
+
+static int cuda_count(int *n)
+{
+    return cu.cuDeviceGetCount(n);
+}
+
+static int cuda_open(int index, void **context, bw_gpu_info *info)
+{
+    int device, major = 0, minor = 0, shared = 0, error = cu.cuDeviceGet(&device, index);
+    if (!error)
+        error = cu.cuDeviceGetName(info->name, sizeof info->name, device);
+    if (!error)
+        error = cu.cuDeviceGetAttribute(&major, ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    if (!error)
+        error = cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    if (!error)
+        error = cu.cuDeviceGetAttribute(&info->units, ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    if (!error)
+        error = cu.cuDeviceGetAttribute(&shared, ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
+    if (!error)
+        error = cu.cuDevicePrimaryCtxRetain(context, device);
+    info->shared_bytes_per_block = shared;
+    info->wave = 32;
+    snprintf(info->target, sizeof info->target, "sm_%d%d", major, minor);
+    return error;
+}
+
+static void cuda_close(int index, void *context)
+{
+    (void)context;
+    int device;
+    if (cu.cuDeviceGet(&device, index) == CUDA_SUCCESS)
+        cu.cuDevicePrimaryCtxRelease_v2(device);
+}
+
+static int cuda_make_current(void *context)
+{
+    return cu.cuCtxSetCurrent(context);
+}
+
+static int cuda_alloc(size_t n_bytes, void **address)
+{
+    device_address a = 0;
+    int error = cu.cuMemAlloc_v2(&a, n_bytes);
+    *address = (void *)(uintptr_t)a;
+    return error;
+}
+
+static int cuda_release(void *address)
+{
+    return cu.cuMemFree_v2(address_of(address));
+}
+
+static int cuda_upload(void *dst, const void *host_src, size_t n_bytes, void *stream)
+{
+    /* From pageable memory this returns once the source has been staged. */
+    return cu.cuMemcpyHtoDAsync_v2(address_of(dst), host_src, n_bytes, stream);
+}
+
+static int cuda_download(void *host_dst, const void *src, size_t n_bytes, void *stream)
+{
+    int error = cu.cuMemcpyDtoHAsync_v2(host_dst, address_of(src), n_bytes, stream);
+    return error ? error : cu.cuStreamSynchronize(stream);
+}
+
+static int cuda_copy(void *dst, const void *src, size_t n_bytes, void *stream)
+{
+    return cu.cuMemcpyDtoDAsync_v2(address_of(dst), address_of(src), n_bytes, stream);
+}
+
+static int cuda_memory_info(size_t *free_bytes, size_t *total_bytes)
+{
+    return cu.cuMemGetInfo_v2(free_bytes, total_bytes);
+}
+
+static int cuda_stream_new(void **stream)
+{
+    return cu.cuStreamCreate(stream, 1 /* does not wait for the legacy default stream */);
+}
+
+static void cuda_stream_free(void *stream)
+{
+    cu.cuStreamDestroy_v2(stream);
+}
+
+static int cuda_synchronise(void *stream)
+{
+    return cu.cuStreamSynchronize(stream);
+}
+
+static int cuda_module_load(const void *image, void **module)
+{
+    return cu.cuModuleLoadData(module, image);
+}
+
+static void cuda_module_free(void *module)
+{
+    cu.cuModuleUnload(module);
+}
+
+static int cuda_find(void *module, const char *name, void **function)
+{
+    int error = cu.cuModuleGetFunction(function, module, name);
+    return error == CUDA_ERROR_NOT_FOUND ? BW_GPU_NOT_FOUND : error;
+}
+
+static int cuda_launch(void *function, const bw_gpu_grid *grid, void *stream, void **args)
+{
+    if (grid->shared_bytes > 48 << 10) {
+        int error =
+            cu.cuFuncSetAttribute(function, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid->shared_bytes);
+        if (error)
+            return error;
+    }
+    return cu.cuLaunchKernel(function, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads, 1, 1,
+                             grid->shared_bytes, stream, args, NULL);
+}
+
+static const char *cuda_error_text(int error)
+{
+    const char *text = NULL;
+    cu.cuGetErrorString(error, &text);
+    return text ? text : "unknown error";
+}
+
+static bool cuda_is_out_of_memory(int error)
+{
+    return error == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+const bw_gpu_driver bw_gpu_driver_cuda = {
+    .kind_name = "cuda",
+    .kind = BW_DEVICE_CUDA,
+    .load = cuda_load,
+    .count = cuda_count,
+    .open = cuda_open,
+    .close = cuda_close,
+    .make_current = cuda_make_current,
+    .alloc = cuda_alloc,
+    .release = cuda_release,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .copy = cuda_copy,
+    .memory_info = cuda_memory_info,
+    .stream_new = cuda_stream_new,
+    .stream_free = cuda_stream_free,
+    .synchronise = cuda_synchronise,
+    .module_load = cuda_module_load,
+    .module_free = cuda_module_free,
+    .find = cuda_find,
+    .launch = cuda_launch,
+    .error_text = cuda_error_text,
+    .is_out_of_memory = cuda_is_out_of_memory,
+};

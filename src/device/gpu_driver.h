@@ -1,0 +1,57 @@
+/* The table every GPU driver fills: HIP's module API and CUDA's driver API are near twins, so one set of calls covers
+ * both. Private to device/. Every call returns 0 or the vendor's error number; `error_text` makes a sentence of it. */
+#ifndef BW_GPU_DRIVER_H
+#define BW_GPU_DRIVER_H
+
+#include "bw_gpu.h"
+
+typedef struct bw_gpu_info {
+    char name[80];   /* "NVIDIA H100 80GB HBM3" */
+    char target[32]; /* "sm_90", "gfx1100" */
+    int units;       /* multiprocessors or compute units */
+    int wave;        /* threads of a warp or wave */
+    int64_t shared_bytes_per_block;
+} bw_gpu_info;
+
+typedef struct bw_gpu_driver {
+    const char *kind_name; /* "cuda", "rocm" */
+    bw_device_kind kind;
+    bw_status (*load)(
+        bw_err *err); /* dlopen and initialise, once; BW_E_DEVICE with a sentence that says what is missing */
+    int (*count)(int *n);
+    int (*open)(int index, void **context, bw_gpu_info *info);
+    void (*close)(int index, void *context);
+    int (*make_current)(void *context);
+    int (*alloc)(size_t n_bytes, void **address);
+    int (*release)(void *address);
+    int (*upload)(void *dst, const void *host_src, size_t n_bytes, void *stream); /* returns when host_src may change */
+    int (*download)(void *host_dst, const void *src, size_t n_bytes, void *stream); /* returns when done */
+    int (*copy)(void *dst, const void *src, size_t n_bytes, void *stream);
+    int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
+    int (*stream_new)(void **stream);
+    void (*stream_free)(void *stream);
+    int (*synchronise)(void *stream);
+    int (*module_load)(const void *image, void **module);
+    void (*module_free)(void *module);
+    int (*find)(void *module, const char *name, void **function); /* BW_GPU_NOT_FOUND when the module lacks it */
+    int (*launch)(void *function, const bw_gpu_grid *grid, void *stream, void **args);
+    const char *(*error_text)(int error);
+    bool (*is_out_of_memory)(int error);
+} bw_gpu_driver;
+
+enum { BW_GPU_NOT_FOUND = -1 };
+
+extern const bw_gpu_driver bw_gpu_driver_cuda;
+
+/* Code objects that were compiled into this program (made by the build: cmake/kernels.cmake). */
+typedef struct bw_code_object {
+    const char *family, *target; /* "affine", "sm_90" */
+    const unsigned char *begin, *end;
+} bw_code_object;
+extern const bw_code_object bw_code_objects[];
+extern const int bw_n_code_objects;
+
+/* Open "cuda:N" or "rocm:N" through a driver. */
+bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, bw_err *err);
+
+#endif

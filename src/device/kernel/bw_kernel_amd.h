@@ -1,0 +1,123 @@
+/* The prelude for AMD targets: clang's HIP without an SDK or a device library. */
+#ifndef BW_KERNEL_AMD_H
+#define BW_KERNEL_AMD_H
+
+typedef __INT8_TYPE__ int8_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
+
+#define BW_DEVICE static BW_DEVICE_SPECIAL
+/* For explicit specialisations, which take the storage class of their template. */
+#define BW_DEVICE_SPECIAL __attribute__((device, always_inline, unused)) inline
+/* A kernel for workgroups of at most `block` threads. launch_bounds would be ignored here. */
+#define BW_KERNEL(block, name)                                                                                         \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, block), visibility("protected"))) void name
+#define BW_SHARED static __attribute__((device, shared))
+
+typedef _Float16 bw_f16;
+
+BW_DEVICE uint32_t bw_bits(float x)
+{
+    return __builtin_bit_cast(uint32_t, x);
+}
+BW_DEVICE float bw_from_bits(uint32_t x)
+{
+    return __builtin_bit_cast(float, x);
+}
+
+/* Lanes of a wave: a constant of the target. */
+#define BW_WAVE __AMDGCN_WAVEFRONT_SIZE
+
+BW_DEVICE int bw_thread(void)
+{
+    return (int)__builtin_amdgcn_workitem_id_x();
+}
+BW_DEVICE int bw_block_threads(void)
+{
+    return (int)__builtin_amdgcn_workgroup_size_x();
+}
+BW_DEVICE int64_t bw_block(void)
+{
+    return (int64_t)__builtin_amdgcn_workgroup_id_x();
+}
+BW_DEVICE int64_t bw_block_y(void)
+{
+    return (int64_t)__builtin_amdgcn_workgroup_id_y();
+}
+BW_DEVICE int64_t bw_block_z(void)
+{
+    return (int64_t)__builtin_amdgcn_workgroup_id_z();
+}
+/* This thread among all of the grid's, and how many there are. */
+BW_DEVICE int64_t bw_grid_thread(void)
+{
+    return bw_block() * bw_block_threads() + bw_thread();
+}
+BW_DEVICE int64_t bw_grid_threads(void)
+{
+    return (int64_t)__builtin_amdgcn_grid_size_x();
+}
+BW_DEVICE int bw_lane(void)
+{
+#if __AMDGCN_WAVEFRONT_SIZE == 64
+    return (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+#else
+    return (int)__builtin_amdgcn_mbcnt_lo(~0u, 0);
+#endif
+}
+BW_DEVICE void bw_barrier(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+/* The value that lane (own ^ mask) holds. */
+BW_DEVICE uint32_t bw_shuffle_xor_bits(uint32_t x, int mask)
+{
+    return (uint32_t)__builtin_amdgcn_ds_bpermute((bw_lane() ^ mask) << 2, (int)x);
+}
+BW_DEVICE float bw_shuffle_xor(float x, int mask)
+{
+    return bw_from_bits(bw_shuffle_xor_bits(bw_bits(x), mask));
+}
+BW_DEVICE double bw_shuffle_xor(double x, int mask)
+{
+    uint64_t b = __builtin_bit_cast(uint64_t, x);
+    uint32_t low = bw_shuffle_xor_bits((uint32_t)b, mask), high = bw_shuffle_xor_bits((uint32_t)(b >> 32), mask);
+    return __builtin_bit_cast(double, (uint64_t)high << 32 | low);
+}
+
+/* Elementary functions. f32: e^x and 2^x by the hardware's 2^x (1 ulp) after an exact split of x / ln 2. */
+BW_DEVICE float bw_exp(float x)
+{
+    const float log2e = 1.44269502f, low = 1.92596299e-8f; /* the two add to log2(e) */
+    float hi = x * log2e, lo = __builtin_fmaf(x, log2e, -hi);
+    lo = __builtin_fmaf(x, low, lo);
+    float n = __builtin_rintf(hi), r = __builtin_amdgcn_exp2f((hi - n) + lo);
+    r = __builtin_ldexpf(r, (int)n);
+    r = x > 88.8f ? __builtin_inff() : r;
+    return x < -103.98f ? 0.0f : r;
+}
+BW_DEVICE float bw_sqrt(float x)
+{
+    return __builtin_sqrtf(x);
+}
+BW_DEVICE double bw_sqrt(double x)
+{
+    return __builtin_sqrt(x);
+}
+BW_DEVICE float bw_fma(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+BW_DEVICE double bw_fma(double a, double b, double c)
+{
+    return __builtin_fma(a, b, c);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* What the conv family's references and kernels share: calls in one form, one dimension as a height of 1. Filled from a
+ * checked call, so the arithmetic cannot overflow. */
+#ifndef BW_CONV_INTERNAL_H
+#define BW_CONV_INTERNAL_H
+
+#include "bw_op_check.h"
+
+/* One axis: `size` inputs, `out` outputs, `kernel` taps. */
+typedef struct bw_conv_axis {
+    int64_t size, out, kernel, stride, padding, dilation;
+} bw_conv_axis;
+
+/* The four convolutions, and im2col (w_* are 0 there and c_out is 0). */
+typedef struct bw_conv {
+    bool is_transposed;
+    int64_t batch, c_in, c_out, groups, group_in, group_out; /* group_*: channels of one group */
+    bw_conv_axis h, w;
+    int64_t x_batch, x_channel, x_h, x_w; /* strides in elements */
+    int64_t w_out, w_in, w_h, w_w;        /* the weights': along output and input channels of a group, and taps */
+    int64_t w_group;                      /* from one group's weights to the next's */
+    int64_t y_batch, y_channel, y_h, y_w;
+} bw_conv;
+
+void bw_conv_get(const bw_op_call *call, bw_conv *c);
+
+/* The input position that tap `tap` of output position `at` meets, or -1 when there is none. */
+static inline int64_t bw_conv_position(const bw_conv *c, const bw_conv_axis *axis, int64_t at, int64_t tap)
+{
+    int64_t i;
+    if (c->is_transposed) {
+        i = at + axis->padding - tap * axis->dilation;
+        if (i < 0 || i % axis->stride != 0)
+            return -1;
+        i /= axis->stride;
+    } else {
+        i = at * axis->stride + tap * axis->dilation - axis->padding;
+    }
+    return i >= 0 && i < axis->size ? i : -1;
+}
+
+/* Pooling and upsampling: planes of x [N, C, H, W] to planes of y. */
+typedef struct bw_planes {
+    int64_t batch, channels, h, w, out_h, out_w;
+    int64_t x[4], y[4]; /* strides in elements */
+} bw_planes;
+
+void bw_planes_get(const bw_op_call *call, bw_planes *p);
+
+/* Where output position `at` of `out` lies between inputs of `size`: the two of them and the second's weight. */
+typedef struct bw_bilinear {
+    int64_t low, high;
+    double weight;
+} bw_bilinear;
+bw_bilinear bw_bilinear_find(int64_t at, int64_t size, int64_t out, double scale, bool align_corners);
+/* floor(at * step), at most size - 1; step 0: size / out. */
+int64_t bw_nearest_find(int64_t at, int64_t size, int64_t out, double step);
+
+#endif

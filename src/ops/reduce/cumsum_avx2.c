@@ -1,0 +1,3 @@
+/* CUMSUM, for AVX2, FMA and F16C. */
+#define BW_VEC_AVX2
+#include "reduce/cumsum_simd.h"

@@ -1,0 +1,3 @@
+/* CUMSUM, for any CPU. */
+#define BW_VEC_PLAIN
+#include "reduce/cumsum_simd.h"
