@@ -66,8 +66,8 @@ BW_API const char *bw_version(void);
 
 /* Where arrays lie and who computes. One device computes one call at a time: use it from one thread at a time. */
 typedef struct bw_device bw_device;
-/* device: "cpu:0" or "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device is BW_E_DEVICE or
- * BW_E_NOT_FOUND with a sentence that names what there is. */
+/* device: "cpu:0", "cuda:0", "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device is
+ * BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. */
 BW_API bw_status bw_device_open(const char *device, int n_threads, bw_device **out, bw_err *err);
 /* After every array on it was freed. NULL is allowed. */
 BW_API void bw_device_close(bw_device *device);
@@ -423,7 +423,119 @@ BW_API bw_status bw_array_load(bw_device *device, const char *path, bw_named_arr
 BW_API bw_status bw_array_load_one(bw_device *device, const char *path, const char *name, bw_array **out, bw_err *err);
 BW_API void bw_named_arrays_free(bw_named_array *arrays, size_t n);
 
-/*OPS*/
+/* ---- operations on arrays ------------------------------------------------------------------------------------ */
+
+/* Types: one for all inputs and the result where nothing else is said; bw_array_cast comes before. What each operation
+ * gives exactly, and in which types, stands in src/ops/<family>/bw_<family>.h. Inputs may have any strides. */
+
+/* Elementwise. op: neg recip exp log sin cos tanh erf ceil floor round normcdf abs sqr sqrt gelu (the tanh form)
+ * gelu_erf relu silu sign sigmoid; and with a parameter elu (alpha), powf (exponent). Float types. */
+BW_API bw_status bw_array_unary(const bw_array *x, const char *op, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_unary_param(const bw_array *x, const char *op, double param, bw_array **out, bw_err *err);
+/* op: add sub mul div maximum minimum. Shapes are broadcast to one another, as everywhere below. */
+BW_API bw_status bw_array_binary(const bw_array *a, const char *op, const bw_array *b, bw_array **out, bw_err *err);
+/* op: eq ne lt le gt ge; the result is u8, 1 where it holds. */
+BW_API bw_status bw_array_compare(const bw_array *a, const char *op, const bw_array *b, bw_array **out, bw_err *err);
+/* condition (an integer type) != 0 ? a : b */
+BW_API bw_status bw_array_where(const bw_array *condition, const bw_array *a, const bw_array *b, bw_array **out,
+                                bw_err *err);
+/* x * mul + add */
+BW_API bw_status bw_array_affine(const bw_array *x, double mul, double add, bw_array **out, bw_err *err);
+/* act(gate) * up; act: silu gelu (the tanh form) gelu_erf. */
+BW_API bw_status bw_array_glu(const bw_array *gate, const char *act, const bw_array *up, bw_array **out, bw_err *err);
+
+/* a [.., m, k] times b [.., k, n]; leading dimensions are broadcast. */
+BW_API bw_status bw_array_matmul(const bw_array *a, const bw_array *b, bw_array **out, bw_err *err);
+/* Scaled dot product attention: q [B, H, T, D], k [B, Hkv, S, D], v [B, Hkv, S, Dv]; mask f32 broadcast to
+ * [B, H, T, S] and added, or NULL; scale 0: 1 / sqrt(D); softcap 0: none. */
+BW_API bw_status bw_array_sdpa(const bw_array *q, const bw_array *k, const bw_array *v, const bw_array *mask,
+                               float scale, float softcap, bool causal, bw_array **out, bw_err *err);
+
+/* op: sum mean min max argmin argmax, over the dimensions dims [n_dims] (n_dims 0: all). keep: they stay, of size 1.
+ * argmin and argmax give u32, counted through those dimensions in order; mean is for floats. */
+BW_API bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const int *dims, bool keep,
+                                 bw_array **out, bw_err *err);
+BW_API bw_status bw_array_softmax(const bw_array *x, int dim, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_log_softmax(const bw_array *x, int dim, bw_array **out, bw_err *err);
+/* Over the last dimension; weight and bias [D], each may be NULL. */
+BW_API bw_status bw_array_rms_norm(const bw_array *x, const bw_array *weight, float eps, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_layer_norm(const bw_array *x, const bw_array *weight, const bw_array *bias, float eps,
+                                     bw_array **out, bw_err *err);
+/* x [N, C, ..] in n_groups groups of channels; weight and bias [C], each may be NULL. */
+BW_API bw_status bw_array_group_norm(const bw_array *x, int64_t n_groups, const bw_array *weight, const bw_array *bias,
+                                     float eps, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_cumsum(const bw_array *x, int dim, bw_array **out, bw_err *err);
+/* Rotary positions by tables cos, sin [t, d/2] or [b, t, d/2]. layout: "half" for x [b, h, t, d] in pairs
+ * (i, i + d/2), "pairs" in pairs (2i, 2i + 1), "thd" as half for x [b, t, h, d]. */
+BW_API bw_status bw_array_rope(const bw_array *x, const bw_array *cos, const bw_array *sin, const char *layout,
+                               bw_array **out, bw_err *err);
+
+/* ids: u8, u32, i64, i16 or i32. An id outside the dimension gives 0, or is passed over where something is written. */
+/* [.., J, ..] of ids [J]. */
+BW_API bw_status bw_array_index_select(const bw_array *x, int dim, const bw_array *ids, bw_array **out, bw_err *err);
+/* Like ids, which has x's number of dimensions. */
+BW_API bw_status bw_array_gather(const bw_array *x, int dim, const bw_array *ids, bw_array **out, bw_err *err);
+/* x with src [.., J, ..] added at ids [J]. */
+BW_API bw_status bw_array_index_add(const bw_array *x, int dim, const bw_array *ids, const bw_array *src,
+                                    bw_array **out, bw_err *err);
+/* x with src put (or added) at ids, which has src's number of dimensions. */
+BW_API bw_status bw_array_scatter(const bw_array *x, int dim, const bw_array *ids, const bw_array *src, bw_array **out,
+                                  bw_err *err);
+BW_API bw_status bw_array_scatter_add(const bw_array *x, int dim, const bw_array *ids, const bw_array *src,
+                                      bw_array **out, bw_err *err);
+
+/* Over the last dimension; stable; NaN last. Indices are u32. values or indices may be NULL. */
+BW_API bw_status bw_array_argsort(const bw_array *x, bool descending, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_sort(const bw_array *x, bool descending, bw_array **values, bw_array **indices, bw_err *err);
+/* The k greatest in descending order, or the k least in ascending. */
+BW_API bw_status bw_array_topk(const bw_array *x, int64_t k, bool smallest, bw_array **values, bw_array **indices,
+                               bw_err *err);
+
+/* Convolutions: one size for each spatial dimension (height, width; 1-d uses the first). Zero-initialise, then 0 stands
+ * for stride 1, dilation 1, groups 1. */
+typedef struct bw_conv_options {
+    int64_t stride[2], padding[2], dilation[2];
+    int64_t output_padding[2]; /* transposed only */
+    int64_t groups;
+} bw_conv_options;
+/* x [N, C, L] or [N, C, H, W], w [O, C / groups, k..], bias [O] or NULL; conv NULL: all zero. */
+BW_API bw_status bw_array_conv1d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                 const bw_conv_options *conv, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_conv2d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                 const bw_conv_options *conv, bw_array **out, bw_err *err);
+/* w [C, O / groups, k..] */
+BW_API bw_status bw_array_conv_transpose1d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                           const bw_conv_options *conv, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_conv_transpose2d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                           const bw_conv_options *conv, bw_array **out, bw_err *err);
+/* op: avg max; kernel and stride are {height, width}. x [N, C, H, W]. */
+BW_API bw_status bw_array_pool2d(const bw_array *x, const char *op, const int64_t kernel[2], const int64_t stride[2],
+                                 bw_array **out, bw_err *err);
+BW_API bw_status bw_array_upsample_nearest2d(const bw_array *x, int64_t height, int64_t width, bw_array **out,
+                                             bw_err *err);
+BW_API bw_status bw_array_upsample_bilinear2d(const bw_array *x, int64_t height, int64_t width, bool align_corners,
+                                              bw_array **out, bw_err *err);
+/* Windows as rows: x [N, C, L] to [N, Lo, C k]; x [N, C, H, W] to [N, Ho Wo, C kh kw]. conv: stride, padding, dilation.
+ * col2im1d: windows [N, L, C, k] added up to [N, C, (L - 1) stride + k]. */
+BW_API bw_status bw_array_im2col1d(const bw_array *x, int64_t kernel, const bw_conv_options *conv, bw_array **out,
+                                   bw_err *err);
+BW_API bw_status bw_array_im2col(const bw_array *x, const int64_t kernel[2], const bw_conv_options *conv,
+                                 bw_array **out, bw_err *err);
+BW_API bw_status bw_array_col2im1d(const bw_array *columns, int64_t stride, bw_array **out, bw_err *err);
+
+/* Block types. The last dimension is whole blocks. */
+/* f32 to a block type that has an encoder; importance [K] f32 or NULL. */
+BW_API bw_status bw_array_quantise(const bw_array *x, bw_dtype dtype, const bw_array *importance, bw_array **out,
+                                   bw_err *err);
+/* To f32, f16 or bf16. */
+BW_API bw_status bw_array_dequantise(const bw_array *x, bw_dtype dtype, bw_array **out, bw_err *err);
+/* x f32 [.., K] times the transpose of w [N, K] of a block type: f32 [.., N]. x is rounded to q8_1 on the way. */
+BW_API bw_status bw_array_quantised_matmul(const bw_array *x, const bw_array *w, bw_array **out, bw_err *err);
+/* Mixture of experts: x f32 [T, 1 or S, K], w [E, N, K] of a block type, ids u32 [T, S]: f32 [T, S, N]. */
+BW_API bw_status bw_array_indexed_moe(const bw_array *x, const bw_array *w, const bw_array *ids, bw_array **out,
+                                      bw_err *err);
+/* Rows ids [T] (i32) of a table [N, D] of any type: f32 [T, D]. */
+BW_API bw_status bw_array_get_rows(const bw_array *table, const bw_array *ids, bw_array **out, bw_err *err);
 
 #ifdef __cplusplus
 }
