@@ -1,7 +1,8 @@
 /* beeswax: language models on CPUs and GPUs, from C.
  *
- * The only installed header. It owns the vocabulary that every other file shares (status codes, errors) and the
- * engine and session interface. It knows nothing of HTTP, of files' insides or of any GPU vendor.
+ * The only installed header. It owns the vocabulary that every other file shares (status codes, errors, element types),
+ * the engine and session interface, and arrays: tensors and the operations on them (docs/api.md). It knows nothing of
+ * HTTP, of files' insides or of any GPU vendor.
  *
  * Threads: one engine owns one device and one thread of its own. Every function here may be called from any thread,
  * except that one session must not be used from two threads at once (bw_session_cancel excepted).
@@ -60,6 +61,66 @@ typedef struct bw_err {
 BW_API const char *bw_status_name(bw_status status);
 /* The library's version, such as "0.1.0". Static storage. */
 BW_API const char *bw_version(void);
+
+/* ---- devices and element types ------------------------------------------------------------------------------- */
+
+/* Where arrays lie and who computes. One device computes one call at a time: use it from one thread at a time. */
+typedef struct bw_device bw_device;
+/* device: "cpu:0", "cuda:0", "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device is
+ * BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. */
+BW_API bw_status bw_device_open(const char *device, int n_threads, bw_device **out, bw_err *err);
+/* After every array on it was freed. NULL is allowed. */
+BW_API void bw_device_close(bw_device *device);
+/* "cpu:0"; lives as long as the device. */
+BW_API const char *bw_device_name(const bw_device *device);
+
+/* Element types, in the order of src/tensor/dtypes.def. The first eleven are plain; the others come in blocks of 32 to
+ * 256 along the last dimension, laid out as in GGUF. */
+typedef enum bw_dtype {
+    BW_F32,
+    BW_F16,
+    BW_BF16,
+    BW_F64,
+    BW_I8,
+    BW_I16,
+    BW_I32,
+    BW_I64,
+    BW_U8,
+    BW_U32,
+    BW_F8_E4M3, /* largest value 448, no infinity */
+    BW_Q4_0,
+    BW_Q4_1,
+    BW_Q5_0,
+    BW_Q5_1,
+    BW_Q8_0,
+    BW_Q8_1,
+    BW_Q2_K,
+    BW_Q3_K,
+    BW_Q4_K,
+    BW_Q5_K,
+    BW_Q6_K,
+    BW_Q8_K,
+    BW_IQ2_XXS,
+    BW_IQ2_XS,
+    BW_IQ3_XXS,
+    BW_IQ1_S,
+    BW_IQ4_NL,
+    BW_IQ3_S,
+    BW_IQ2_S,
+    BW_IQ4_XS,
+    BW_IQ1_M,
+    BW_TQ1_0,
+    BW_TQ2_0,
+    BW_MXFP4,
+    BW_NVFP4,
+    BW_Q1_0,
+    BW_Q2_0,
+    BW_DTYPE_COUNT
+} bw_dtype;
+/* "f32", "q4_k", ...; "?" outside the list. Static storage. */
+BW_API const char *bw_dtype_name(bw_dtype dtype);
+/* By name, any case; BW_DTYPE_COUNT when there is none. */
+BW_API bw_dtype bw_dtype_from_name(const char *name);
 
 /* ---- engine -------------------------------------------------------------------------------------------------- */
 
@@ -242,6 +303,239 @@ BW_API bw_status bw_session_next(bw_session *session, int timeout_ms, bw_event *
 BW_API void bw_session_cancel(bw_session *session);
 /* Cancels if still running and frees. notify is not called after this returns. NULL is allowed. */
 BW_API void bw_session_free(bw_session *session);
+
+/* ---- arrays -------------------------------------------------------------------------------------------------- */
+
+/* A tensor on a device: a type, 0 to 6 dimensions (outermost first) and a buffer that several arrays may share. An
+ * array is a value: views and shares cost nothing, and writing to one array never changes another, because a write to
+ * a shared buffer copies it first. Operations run at once and give a new array.
+ *
+ * Every function that makes an array sets *out, which is freed with bw_array_free, or fails, sets *out to NULL and
+ * says in err which operation, shapes and types it was. A dimension number may be negative: -1 is the last one.
+ * Different arrays may be used from different threads where their devices are not the same.
+ * BW_LEAK_CHECK=1 in the environment (0: never; the default where NDEBUG is not defined) logs at the program's end
+ * which arrays were not freed. */
+typedef struct bw_array bw_array;
+enum { BW_MAX_DIMS = 6 };
+
+/* Frees this array; the buffer goes with the last array that shares it. NULL is allowed. */
+BW_API void bw_array_free(bw_array *x);
+/* Arrays that are not freed yet, in the whole program. */
+BW_API int64_t bw_array_live(void);
+/* Another array of the same values, without a copy. */
+BW_API bw_status bw_array_share(const bw_array *x, bw_array **out, bw_err *err);
+BW_API bw_dtype bw_array_dtype(const bw_array *x);
+BW_API int bw_array_n_dims(const bw_array *x);
+BW_API const int64_t *bw_array_dims(const bw_array *x);    /* [n_dims], outermost first */
+BW_API const int64_t *bw_array_strides(const bw_array *x); /* [n_dims], in elements; 0 where broadcast */
+BW_API int64_t bw_array_elements(const bw_array *x);
+BW_API int64_t bw_array_bytes(const bw_array *x); /* of its elements, as bw_array_read writes them */
+BW_API bw_device *bw_array_device(const bw_array *x);
+BW_API bool bw_array_is_contiguous(const bw_array *x);
+/* "f32 [2, 3]" into text (n_text bytes, always NUL-terminated); returns text. */
+BW_API char *bw_array_describe(const bw_array *x, char *text, size_t n_text);
+/* The elements of a contiguous array in the host's memory, to read; NULL for any other array. Until the array is
+ * written to or freed. */
+BW_API const void *bw_array_data(const bw_array *x);
+
+/* Creation. data: the elements in order, bytes of them (checked against the shape), copied. */
+BW_API bw_status bw_array_from_data(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims,
+                                    const void *data, size_t n_bytes, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_zeros(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_array **out,
+                                bw_err *err);
+/* value is rounded to the type (integers: truncated, saturating). */
+BW_API bw_status bw_array_full(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, double value,
+                               bw_array **out, bw_err *err);
+/* start, start + step, ... below end (above it when step < 0): [ceil((end - start) / step)]. */
+BW_API bw_status bw_array_arange(bw_device *device, bw_dtype dtype, double start, double end, double step,
+                                 bw_array **out, bw_err *err);
+
+/* A random generator; each draw moves offset on. What the modes are, exactly: src/ops/random/bw_random.h. */
+typedef enum bw_random_mode {
+    BW_RANDOM_PHILOX,     /* Philox 4x32-10: the same numbers on every device */
+    BW_RANDOM_TORCH_CUDA, /* those of torch.rand and torch.randn on a CUDA card; offset a multiple of 4 */
+    BW_RANDOM_TORCH_CPU   /* those of torch.rand and torch.randn on a CPU (MT19937) */
+} bw_random_mode;
+typedef struct bw_random {
+    uint64_t seed, offset; /* offset: 0 at first */
+    bw_random_mode mode;
+    int64_t cuda_threads; /* TORCH_CUDA: threads the card holds at once; 0 = more than there are elements */
+} bw_random;
+/* Uniform in [lo, up): f32 f64 f16 bf16. */
+BW_API bw_status bw_array_rand(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_random *random,
+                               double lo, double up, bw_array **out, bw_err *err);
+/* Normal of this mean and standard deviation: f32 f64 f16 bf16. */
+BW_API bw_status bw_array_randn(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_random *random,
+                                double mean, double std, bw_array **out, bw_err *err);
+/* The generator's own words: u32 or i64. */
+BW_API bw_status bw_array_rand_bits(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims,
+                                    bw_random *random, bw_array **out, bw_err *err);
+
+/* Views: no copy, except in reshape where the strides leave no other way. Block types: only what keeps their last
+ * dimension whole. */
+/* One dimension may be -1: what is left. */
+BW_API bw_status bw_array_reshape(const bw_array *x, int n_dims, const int64_t *dims, bw_array **out, bw_err *err);
+/* As reshape, but fails rather than copy. */
+BW_API bw_status bw_array_view(const bw_array *x, int n_dims, const int64_t *dims, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_narrow(const bw_array *x, int dim, int64_t start, int64_t length, bw_array **out,
+                                 bw_err *err);
+BW_API bw_status bw_array_transpose(const bw_array *x, int dim_a, int dim_b, bw_array **out, bw_err *err);
+/* order [n_dims]: dimension i of the result is dimension order[i] of x. */
+BW_API bw_status bw_array_permute(const bw_array *x, const int *order, bw_array **out, bw_err *err);
+/* Without dimension `dim`, whose size is 1. */
+BW_API bw_status bw_array_squeeze(const bw_array *x, int dim, bw_array **out, bw_err *err);
+/* With a dimension of size 1 before dimension `dim`; -1: at the end. */
+BW_API bw_status bw_array_unsqueeze(const bw_array *x, int dim, bw_array **out, bw_err *err);
+/* Dimensions of size 1, and missing ones in front, are repeated. */
+BW_API bw_status bw_array_broadcast_to(const bw_array *x, int n_dims, const int64_t *dims, bw_array **out, bw_err *err);
+
+/* Copies. */
+/* Joined along a dimension that they have; n >= 1. */
+BW_API bw_status bw_array_concat(const bw_array *const *arrays, size_t n, int dim, bw_array **out, bw_err *err);
+/* Joined along a new dimension before dimension `dim`; -1: at the end. */
+BW_API bw_status bw_array_stack(const bw_array *const *arrays, size_t n, int dim, bw_array **out, bw_err *err);
+/* A contiguous array of its own. */
+BW_API bw_status bw_array_copy(const bw_array *x, bw_array **out, bw_err *err);
+/* x itself (shared) where it is contiguous, else a copy. */
+BW_API bw_status bw_array_contiguous(const bw_array *x, bw_array **out, bw_err *err);
+/* To another type: floats to integers truncate and saturate. */
+BW_API bw_status bw_array_cast(const bw_array *x, bw_dtype dtype, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_to_device(const bw_array *x, bw_device *device, bw_array **out, bw_err *err);
+/* The elements in order into the host's memory; n_bytes must be bw_array_bytes(x). */
+BW_API bw_status bw_array_read(const bw_array *x, void *data, size_t n_bytes, bw_err *err);
+
+/* Writes in place: x keeps its type and shape; other arrays keep their values. */
+BW_API bw_status bw_array_write(bw_array *x, const void *data, size_t n_bytes, bw_err *err);
+BW_API bw_status bw_array_fill(bw_array *x, double value, bw_err *err);
+/* src goes over x[.., start .. start + size, ..] of dimension dim; the other dimensions are equal. */
+BW_API bw_status bw_array_write_slice(bw_array *x, int dim, int64_t start, const bw_array *src, bw_err *err);
+
+/* Files: safetensors. */
+typedef struct bw_named_array {
+    char *name;
+    bw_array *array;
+} bw_named_array;
+/* One file, written whole or not at all (to a new file beside it, which is then renamed). Names must differ. */
+BW_API bw_status bw_array_save(const char *path, const bw_named_array *arrays, size_t n, bw_err *err);
+/* Every tensor of a file, of an index of files or of a folder; *arrays [*n] is freed with bw_named_arrays_free. */
+BW_API bw_status bw_array_load(bw_device *device, const char *path, bw_named_array **arrays, size_t *n, bw_err *err);
+/* One of them, by name; BW_E_NOT_FOUND when there is none. */
+BW_API bw_status bw_array_load_one(bw_device *device, const char *path, const char *name, bw_array **out, bw_err *err);
+BW_API void bw_named_arrays_free(bw_named_array *arrays, size_t n);
+
+/* ---- operations on arrays ------------------------------------------------------------------------------------ */
+
+/* Types: one for all inputs and the result where nothing else is said; bw_array_cast comes before. What each operation
+ * gives exactly, and in which types, stands in src/ops/<family>/bw_<family>.h. Inputs may have any strides. */
+
+/* Elementwise. op: neg recip exp log sin cos tanh erf ceil floor round normcdf abs sqr sqrt gelu (the tanh form)
+ * gelu_erf relu silu sign sigmoid; and with a parameter elu (alpha), powf (exponent). Float types. */
+BW_API bw_status bw_array_unary(const bw_array *x, const char *op, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_unary_param(const bw_array *x, const char *op, double param, bw_array **out, bw_err *err);
+/* op: add sub mul div maximum minimum. Shapes are broadcast to one another, as everywhere below. */
+BW_API bw_status bw_array_binary(const bw_array *a, const char *op, const bw_array *b, bw_array **out, bw_err *err);
+/* op: eq ne lt le gt ge; the result is u8, 1 where it holds. */
+BW_API bw_status bw_array_compare(const bw_array *a, const char *op, const bw_array *b, bw_array **out, bw_err *err);
+/* condition (an integer type) != 0 ? a : b */
+BW_API bw_status bw_array_where(const bw_array *condition, const bw_array *a, const bw_array *b, bw_array **out,
+                                bw_err *err);
+/* x * mul + add */
+BW_API bw_status bw_array_affine(const bw_array *x, double mul, double add, bw_array **out, bw_err *err);
+/* act(gate) * up; act: silu gelu (the tanh form) gelu_erf. */
+BW_API bw_status bw_array_glu(const bw_array *gate, const char *act, const bw_array *up, bw_array **out, bw_err *err);
+
+/* a [.., m, k] times b [.., k, n]; leading dimensions are broadcast. */
+BW_API bw_status bw_array_matmul(const bw_array *a, const bw_array *b, bw_array **out, bw_err *err);
+/* Scaled dot product attention: q [B, H, T, D], k [B, Hkv, S, D], v [B, Hkv, S, Dv]; mask f32 broadcast to
+ * [B, H, T, S] and added, or NULL; scale 0: 1 / sqrt(D); softcap 0: none. */
+BW_API bw_status bw_array_sdpa(const bw_array *q, const bw_array *k, const bw_array *v, const bw_array *mask,
+                               float scale, float softcap, bool causal, bw_array **out, bw_err *err);
+
+/* op: sum mean min max argmin argmax, over the dimensions dims [n_dims] (n_dims 0: all). keep: they stay, of size 1.
+ * argmin and argmax give u32, counted through those dimensions in order; mean is for floats. */
+BW_API bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const int *dims, bool keep,
+                                 bw_array **out, bw_err *err);
+BW_API bw_status bw_array_softmax(const bw_array *x, int dim, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_log_softmax(const bw_array *x, int dim, bw_array **out, bw_err *err);
+/* Over the last dimension; weight and bias [D], each may be NULL. */
+BW_API bw_status bw_array_rms_norm(const bw_array *x, const bw_array *weight, float eps, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_layer_norm(const bw_array *x, const bw_array *weight, const bw_array *bias, float eps,
+                                     bw_array **out, bw_err *err);
+/* x [N, C, ..] in n_groups groups of channels; weight and bias [C], each may be NULL. */
+BW_API bw_status bw_array_group_norm(const bw_array *x, int64_t n_groups, const bw_array *weight, const bw_array *bias,
+                                     float eps, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_cumsum(const bw_array *x, int dim, bw_array **out, bw_err *err);
+/* Rotary positions by tables cos, sin [t, d/2] or [b, t, d/2]. layout: "half" for x [b, h, t, d] in pairs
+ * (i, i + d/2), "pairs" in pairs (2i, 2i + 1), "thd" as half for x [b, t, h, d]. */
+BW_API bw_status bw_array_rope(const bw_array *x, const bw_array *cos, const bw_array *sin, const char *layout,
+                               bw_array **out, bw_err *err);
+
+/* ids: u8, u32, i64, i16 or i32. An id outside the dimension gives 0, or is passed over where something is written. */
+/* [.., J, ..] of ids [J]. */
+BW_API bw_status bw_array_index_select(const bw_array *x, int dim, const bw_array *ids, bw_array **out, bw_err *err);
+/* Like ids, which has x's number of dimensions. */
+BW_API bw_status bw_array_gather(const bw_array *x, int dim, const bw_array *ids, bw_array **out, bw_err *err);
+/* x with src [.., J, ..] added at ids [J]. */
+BW_API bw_status bw_array_index_add(const bw_array *x, int dim, const bw_array *ids, const bw_array *src,
+                                    bw_array **out, bw_err *err);
+/* x with src put (or added) at ids, which has src's number of dimensions. */
+BW_API bw_status bw_array_scatter(const bw_array *x, int dim, const bw_array *ids, const bw_array *src, bw_array **out,
+                                  bw_err *err);
+BW_API bw_status bw_array_scatter_add(const bw_array *x, int dim, const bw_array *ids, const bw_array *src,
+                                      bw_array **out, bw_err *err);
+
+/* Over the last dimension; stable; NaN last. Indices are u32. values or indices may be NULL. */
+BW_API bw_status bw_array_argsort(const bw_array *x, bool descending, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_sort(const bw_array *x, bool descending, bw_array **values, bw_array **indices, bw_err *err);
+/* The k greatest in descending order, or the k least in ascending. */
+BW_API bw_status bw_array_topk(const bw_array *x, int64_t k, bool smallest, bw_array **values, bw_array **indices,
+                               bw_err *err);
+
+/* Convolutions: one size for each spatial dimension (height, width; 1-d uses the first). Zero-initialise, then 0 stands
+ * for stride 1, dilation 1, groups 1. */
+typedef struct bw_conv_options {
+    int64_t stride[2], padding[2], dilation[2];
+    int64_t output_padding[2]; /* transposed only */
+    int64_t groups;
+} bw_conv_options;
+/* x [N, C, L] or [N, C, H, W], w [O, C / groups, k..], bias [O] or NULL; conv NULL: all zero. */
+BW_API bw_status bw_array_conv1d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                 const bw_conv_options *conv, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_conv2d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                 const bw_conv_options *conv, bw_array **out, bw_err *err);
+/* w [C, O / groups, k..] */
+BW_API bw_status bw_array_conv_transpose1d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                           const bw_conv_options *conv, bw_array **out, bw_err *err);
+BW_API bw_status bw_array_conv_transpose2d(const bw_array *x, const bw_array *w, const bw_array *bias,
+                                           const bw_conv_options *conv, bw_array **out, bw_err *err);
+/* op: avg max; kernel and stride are {height, width}. x [N, C, H, W]. */
+BW_API bw_status bw_array_pool2d(const bw_array *x, const char *op, const int64_t kernel[2], const int64_t stride[2],
+                                 bw_array **out, bw_err *err);
+BW_API bw_status bw_array_upsample_nearest2d(const bw_array *x, int64_t height, int64_t width, bw_array **out,
+                                             bw_err *err);
+BW_API bw_status bw_array_upsample_bilinear2d(const bw_array *x, int64_t height, int64_t width, bool align_corners,
+                                              bw_array **out, bw_err *err);
+/* Windows as rows: x [N, C, L] to [N, Lo, C k]; x [N, C, H, W] to [N, Ho Wo, C kh kw]. conv: stride, padding, dilation.
+ * col2im1d: windows [N, L, C, k] added up to [N, C, (L - 1) stride + k]. */
+BW_API bw_status bw_array_im2col1d(const bw_array *x, int64_t kernel, const bw_conv_options *conv, bw_array **out,
+                                   bw_err *err);
+BW_API bw_status bw_array_im2col(const bw_array *x, const int64_t kernel[2], const bw_conv_options *conv,
+                                 bw_array **out, bw_err *err);
+BW_API bw_status bw_array_col2im1d(const bw_array *columns, int64_t stride, bw_array **out, bw_err *err);
+
+/* Block types. The last dimension is whole blocks. */
+/* f32 to a block type that has an encoder; importance [K] f32 or NULL. */
+BW_API bw_status bw_array_quantise(const bw_array *x, bw_dtype dtype, const bw_array *importance, bw_array **out,
+                                   bw_err *err);
+/* To f32, f16 or bf16. */
+BW_API bw_status bw_array_dequantise(const bw_array *x, bw_dtype dtype, bw_array **out, bw_err *err);
+/* x f32 [.., K] times the transpose of w [N, K] of a block type: f32 [.., N]. x is rounded to q8_1 on the way. */
+BW_API bw_status bw_array_quantised_matmul(const bw_array *x, const bw_array *w, bw_array **out, bw_err *err);
+/* Mixture of experts: x f32 [T, 1 or S, K], w [E, N, K] of a block type, ids u32 [T, S]: f32 [T, S, N]. */
+BW_API bw_status bw_array_indexed_moe(const bw_array *x, const bw_array *w, const bw_array *ids, bw_array **out,
+                                      bw_err *err);
+/* Rows ids [T] (i32) of a table [N, D] of any type: f32 [T, D]. */
+BW_API bw_status bw_array_get_rows(const bw_array *table, const bw_array *ids, bw_array **out, bw_err *err);
 
 #ifdef __cplusplus
 }

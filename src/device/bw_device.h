@@ -10,8 +10,6 @@
 #include "bw_team.h"
 #include "bw_tensor.h"
 
-typedef struct bw_device bw_device;
-
 typedef enum bw_device_kind { BW_DEVICE_CPU, BW_DEVICE_ROCM, BW_DEVICE_CUDA } bw_device_kind;
 
 /* What the processor can do, as far as the operating system lets us use it. */
@@ -65,9 +63,6 @@ struct bw_device {
     const bw_cpu_features *cpu;
 };
 
-/* device: "cpu:0" or "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device is BW_E_DEVICE or
- * BW_E_NOT_FOUND with a sentence that names what there is. */
-bw_status bw_device_open(const char *device, int n_threads, bw_device **out, bw_err *err);
-void bw_device_close(bw_device *device);
+/* bw_device_open, bw_device_close and bw_device_name stand in beeswax.h. */
 
 #endif

@@ -46,3 +46,8 @@ void bw_device_close(bw_device *device)
     if (device)
         device->vtable->destroy(device);
 }
+
+const char *bw_device_name(const bw_device *device)
+{
+    return device->name;
+}

@@ -7,17 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef enum bw_dtype {
-#define BW_DTYPE(NAME, name, gguf, elements, bytes, quantised) BW_##NAME,
-#include "dtypes.def"
-#undef BW_DTYPE
-    BW_DTYPE_COUNT
-} bw_dtype;
+#include "beeswax.h" /* the enum, its names */
 
-/* "f32", "q4_k", ...; "?" outside the list. Static storage. */
-const char *bw_dtype_name(bw_dtype dtype);
-/* By name, any case; BW_DTYPE_COUNT when there is none. */
-bw_dtype bw_dtype_from_name(const char *name);
 /* By GGUF number; BW_DTYPE_COUNT when there is none. */
 bw_dtype bw_dtype_from_gguf(uint32_t gguf_type);
 /* The GGUF number, or -1. */

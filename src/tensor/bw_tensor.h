@@ -6,8 +6,6 @@
 #include "bw_dtype.h"
 #include "bw_err.h"
 
-enum { BW_MAX_DIMS = 6 };
-
 typedef struct bw_shape {
     int n_dims;
     int64_t dims[BW_MAX_DIMS];

@@ -19,6 +19,18 @@ static const dtype_row rows[BW_DTYPE_COUNT] = {
 #undef BW_DTYPE
 };
 
+/* beeswax.h repeats the list for users. */
+enum {
+#define BW_DTYPE(NAME, name, gguf, elements, bytes, quantised) ROW_##NAME,
+#include "dtypes.def"
+#undef BW_DTYPE
+    N_ROWS
+};
+_Static_assert((int)N_ROWS == (int)BW_DTYPE_COUNT, "beeswax.h and dtypes.def list the same types");
+#define BW_DTYPE(NAME, name, gguf, elements, bytes, quantised) _Static_assert((int)ROW_##NAME == (int)BW_##NAME, #name);
+#include "dtypes.def"
+#undef BW_DTYPE
+
 static bool is_known(bw_dtype dtype)
 {
     return (unsigned)dtype < BW_DTYPE_COUNT;

@@ -25,7 +25,12 @@
 #ifndef BW_RANDOM_H
 #define BW_RANDOM_H
 
-enum { BW_RANDOM_PHILOX, BW_RANDOM_TORCH_CUDA, BW_RANDOM_TORCH_CPU, BW_RANDOM_N_MODES };
+#if defined(BW_KERNEL_H)
+enum { BW_RANDOM_PHILOX, BW_RANDOM_TORCH_CUDA, BW_RANDOM_TORCH_CPU };
+#else
+#include "beeswax.h" /* bw_random_mode */
+#endif
+enum { BW_RANDOM_N_MODES = BW_RANDOM_TORCH_CPU + 1 };
 
 typedef struct bw_random_source {
     uint64_t seed, offset;
