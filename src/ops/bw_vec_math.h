@@ -107,13 +107,10 @@ BW_INLINE vf vf_sign(vf x)
     return vf_sub(vf_pick(vf_less(zero, x), one, zero), vf_pick(vf_less(x, zero), one, zero));
 }
 
-/* e^(high + low) for high in [-200, 89] that may have many digits and a small low; subnormal results too. The scale is
- * applied in two halves, since neither 2^-149 nor 2^128 is a normal number. */
-BW_INLINE vf vf_exp_sum(vf high, vf low)
+/* e^r 2^n for |r| <= ln2 / 2 and integral n in [-151, 129]; subnormal results too. The scale is applied in two halves,
+ * since neither 2^-149 nor 2^128 is a normal number. */
+BW_INLINE vf vf_exp_scaled(vf r, vf n)
 {
-    vf n = vf_round(vf_mul(vf_add(high, low), vf_set1(1.44269504f)));
-    vf r = vf_fnma(n, vf_set1(0.693359375f), high);
-    r = vf_add(vf_fnma(n, vf_set1(-2.12194440e-4f), r), low);
     vf p = vf_set1(0.00139505998f);
     p = vf_fma(p, r, vf_set1(0.00836895406f));
     p = vf_fma(p, r, vf_set1(0.041666206f));
@@ -123,6 +120,14 @@ BW_INLINE vf vf_exp_sum(vf high, vf low)
     p = vf_add(p, vf_set1(1.0f));
     vf half = vf_round(vf_mul(n, vf_set1(0.5f)));
     return vf_mul(vf_mul(p, vf_pow2(half)), vf_pow2(vf_sub(n, half)));
+}
+
+/* e^(high + low) for high in [-104, 89] that may have many digits, and a small low. */
+BW_INLINE vf vf_exp_sum(vf high, vf low)
+{
+    vf n = vf_round(vf_mul(vf_add(high, low), vf_set1(1.44269504f)));
+    vf r = vf_fnma(n, vf_set1(0.693359375f), high);
+    return vf_exp_scaled(vf_add(vf_fnma(n, vf_set1(-2.12194440e-4f), r), low), n);
 }
 
 /* e^x, relative error below 3e-7, everywhere from subnormal results to infinity. */
@@ -144,16 +149,19 @@ BW_INLINE vf vf_expm1(vf x)
     return vf_pick(vf_less(vf_abs(x), vf_set1(0.35f)), small, vf_sub(vf_exp_all(x), vf_set1(1.0f)));
 }
 
-/* Natural logarithm, relative error below 3e-7: x = 2^e m with m in [sqrt(1/2), sqrt(2)), log(1 + f) as f - f^2/2 + f^3
- * P(f). */
-BW_INLINE vf vf_log(vf x)
+/* x = 2^e (1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1), for finite x > 0. */
+BW_INLINE vf vf_split(vf x, vf *f)
 {
     vi small = vf_less(x, vf_set1(0x1p-126f));
-    vf y = vf_pick(small, vf_mul(x, vf_set1(0x1p23f)), x);
-    vu bits = (vu)y - 0x3f3504f3u;
-    vf e = __builtin_convertvector((vi)bits >> 23, vf);
-    e = vf_sub(e, vf_pick(small, vf_set1(23.0f), vf_set1(0.0f)));
-    vf f = vf_sub((vf)((bits & 0x7fffffu) + 0x3f3504f3u), vf_set1(1.0f)), z = vf_mul(f, f);
+    vu bits = (vu)vf_pick(small, vf_mul(x, vf_set1(0x1p23f)), x) - 0x3f3504f3u;
+    *f = vf_sub((vf)((bits & 0x7fffffu) + 0x3f3504f3u), vf_set1(1.0f));
+    return vf_sub(__builtin_convertvector((vi)bits >> 23, vf), vf_pick(small, vf_set1(23.0f), vf_set1(0.0f)));
+}
+
+/* Natural logarithm, relative error below 3e-7: log(1 + f) as f - f^2/2 + f^3 P(f). */
+BW_INLINE vf vf_log(vf x)
+{
+    vf f, e = vf_split(x, &f), z = vf_mul(f, f);
     vf p = vf_set1(-0.0763442963f);
     p = vf_fma(p, f, vf_set1(0.127615497f));
     p = vf_fma(p, f, vf_set1(-0.131601945f));
@@ -168,6 +176,67 @@ BW_INLINE vf vf_log(vf x)
     r = vf_pick(vf_equal(x, vf_set1(INFINITY)), x, r);
     vf none = vf_pick(vf_equal(x, vf_set1(0.0f)), vf_set1(-INFINITY), vf_set1(NAN));
     return vf_pick(vf_less(vf_set1(0.0f), x), r, none);
+}
+
+/* Half a vector's lanes as f64. */
+typedef double vf_half64 __attribute__((vector_size(4 * VF_N)));
+typedef int64_t vf_half64_bits __attribute__((vector_size(4 * VF_N)));
+typedef float vf_half32 __attribute__((vector_size(2 * VF_N)));
+
+BW_INLINE vf_half64 vf_pick64(vf_half64_bits mask, vf_half64 yes, vf_half64 no)
+{
+    return (vf_half64)((mask & (vf_half64_bits)yes) | (~mask & (vf_half64_bits)no));
+}
+
+/* p (e ln2 + log(1 + f)) = n ln2 + r, in f64: log(1 + f) = 2 atanh(s) with s = f / (2 + f), |s| < 0.172, by its series.
+ * Clamped to where e^ is 0 or infinite in f32. */
+BW_INLINE vf_half32 vf_pow_reduce(vf_half32 e32, vf_half32 f32, double p, vf_half32 *n_out)
+{
+    const double ln2 = 0.69314718055994530942;
+    vf_half64 e = __builtin_convertvector(e32, vf_half64), f = __builtin_convertvector(f32, vf_half64);
+    vf_half64 s = f / (f + 2.0), z = s * s;
+    vf_half64 q = z * (1.0 / 13) + 1.0 / 11;
+    q = q * z + 1.0 / 9;
+    q = q * z + 1.0 / 7;
+    q = q * z + 1.0 / 5;
+    q = q * z + 1.0 / 3;
+    vf_half64 t = (e * ln2 + 2.0 * (s + s * z * q)) * p;
+    const vf_half64 zero = {0}, most = zero + 89.5, least = zero - 104.5;
+    t = vf_pick64((vf_half64_bits)(t > most), most, vf_pick64((vf_half64_bits)(t < least), least, t));
+    vf_half64 n = (t * 1.44269504088896340736 + 0x1.8p52) - 0x1.8p52;
+    *n_out = __builtin_convertvector(n, vf_half32);
+    return __builtin_convertvector(t - n * ln2, vf_half32);
+}
+
+/* x^p as C's pow, relative error below 4e-7. Everything that depends on p alone is the same for all lanes. */
+BW_INLINE vf vf_pow(vf x, double p)
+{
+    vf out = vf_set1(1.0f);
+    if (p == 0.0)
+        return out;
+    if (!(fabs(p) < 1e15)) {
+        for (int i = 0; i < VF_N; i++)
+            ((float *)&out)[i] = (float)pow((double)((const float *)&x)[i], p);
+        return out;
+    }
+    vf a = vf_abs(x), f, e = vf_split(a, &f), r, n;
+    vf_half32 halves[4], r_halves[2], n_halves[2];
+    memcpy(halves, &e, sizeof e);
+    memcpy(halves + 2, &f, sizeof f);
+    for (int k = 0; k < 2; k++)
+        r_halves[k] = vf_pow_reduce(halves[k], halves[2 + k], p, &n_halves[k]);
+    memcpy(&r, r_halves, sizeof r);
+    memcpy(&n, n_halves, sizeof n);
+    out = vf_exp_scaled(r, n);
+    const vf infinity = vf_set1(INFINITY), zero = vf_set1(0.0f);
+    out = vf_pick(vf_equal(a, zero), p > 0 ? zero : infinity, out);
+    out = vf_pick(vf_equal(a, infinity), p > 0 ? infinity : zero, out);
+    int64_t whole = (int64_t)p;
+    if ((double)whole != p)
+        out = vf_pick(vf_less(x, zero) & vf_less(a, infinity), vf_set1(NAN), out);
+    else if (whole % 2 != 0)
+        out = vf_copysign(out, x);
+    return vf_pick(vf_is_nan(x), x, out);
 }
 
 /* sin and cos for |x| < 2^20: the angle is reduced in f64. */
@@ -249,9 +318,9 @@ BW_INLINE vf vf_relu(vf x)
 }
 
 /* x > 0 ? x : alpha (e^x - 1) */
-BW_INLINE vf vf_elu(vf x, vf alpha)
+BW_INLINE vf vf_elu(vf x, double alpha)
 {
-    return vf_pick(vf_less(vf_set1(0.0f), x), x, vf_mul(alpha, vf_expm1(x)));
+    return vf_pick(vf_less(vf_set1(0.0f), x), x, vf_mul(vf_set1((float)alpha), vf_expm1(x)));
 }
 
 #endif
