@@ -35,11 +35,6 @@ BW_INLINE vi vf_is_nan(vf a)
 {
     return (vi)(a != a);
 }
-BW_INLINE vf vf_min(vf a, vf b)
-{
-    return vf_pick(vf_less(b, a), b, a);
-}
-
 #if defined(BW_VEC_AVX512)
 BW_INLINE vf vf_floor(vf x)
 {
