@@ -16,12 +16,14 @@ typedef struct walk {
 static void load_ids(const walk *w, int64_t at, int64_t step, int64_t n, int64_t *out)
 {
     const bw_tensor *ids = w->call->in[1];
+    /* Negative ids become too large ones; the type's largest value is one of those. */
 #define LOAD(type, most)                                                                                               \
     do {                                                                                                               \
         const type *src = (const type *)ids->data + at;                                                                \
+        const uint64_t limit = (uint64_t)w->limit < (uint64_t)(most) ? (uint64_t)w->limit : (uint64_t)(most);          \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             int64_t id = (int64_t)src[i * step];                                                                       \
-            out[i] = id >= 0 && id < w->limit && id != (int64_t)(most) ? id : -1;                                      \
+            out[i] = (uint64_t)id < limit ? id : -1;                                                                   \
         }                                                                                                              \
     } while (0)
     switch (ids->dtype) {
