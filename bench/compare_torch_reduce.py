@@ -5,8 +5,10 @@ usage: compare_torch_reduce.py BW_REDUCE_BENCH [--threads 2] [--rounds 11] [--fi
 A ratio above 1: beeswax is faster.
 """
 import argparse
+import os
 import statistics
 import subprocess
+import sys
 import time
 
 import torch
@@ -74,6 +76,9 @@ def main():
     p.add_argument("--rounds", type=int, default=11)
     p.add_argument("--filter", default="")
     a = p.parse_args()
+    if os.environ.get("MALLOC_MMAP_THRESHOLD_") is None:  # or PyTorch would fault in fresh pages at every call
+        os.environ.update(MALLOC_MMAP_THRESHOLD_=str(1 << 30), MALLOC_TRIM_THRESHOLD_=str(1 << 34))
+        os.execv(sys.executable, [sys.executable] + sys.argv)
     torch.set_num_threads(a.threads)
     torch.set_grad_enabled(False)
     ours = subprocess.Popen([a.bench, "--serve", "--threads", str(a.threads)], stdin=subprocess.PIPE,

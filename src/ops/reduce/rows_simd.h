@@ -4,6 +4,8 @@
 
 bw_op_kernel BW_LEVEL(bw_softmax), BW_LEVEL(bw_log_softmax), BW_LEVEL(bw_rmsnorm), BW_LEVEL(bw_layernorm);
 
+enum { POWERS = 4096 };
+
 BW_INLINE int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -97,22 +99,32 @@ BW_INLINE void subtract_row(const float *x, int64_t n, float high, float low, fl
 BW_INLINE void softmax_row(bool is_log, const bw_row *x, const bw_row *y)
 {
     float from[BW_EACH_BLOCK], to[BW_EACH_BLOCK], most = -INFINITY;
-    int64_t n = x->n, piece = x->is_direct && y->is_direct ? n : BW_EACH_BLOCK;
+    int64_t n = x->n, piece;
+    bool in_place = x->is_direct && y->is_direct;
+    piece = in_place ? n : BW_EACH_BLOCK;
     for (int64_t i = 0; i < n; i += piece)
         most = greatest_of(bw_row_load(x, i, least_of(piece, n - i), from), least_of(piece, n - i), most);
     double sum = 0;
-    bool is_whole = piece == n && y->is_direct && !is_log; /* then y holds the powers between the passes */
+    /* Between the passes the powers lie in y itself, or in a buffer, or are found again. */
+    float buffer[POWERS], *powers = is_log         ? NULL
+                                    : y->is_direct ? (float *)(void *)y->data
+                                    : n <= POWERS  ? buffer
+                                                   : NULL;
     for (int64_t i = 0; i < n; i += piece) {
         int64_t m = least_of(piece, n - i);
-        sum += exp_row(bw_row_load(x, i, m, from), m, most, is_whole ? (float *)(void *)y->data : NULL);
-    }
-    if (is_whole) {
-        scale_row((float *)(void *)y->data, n, (float)(1 / sum));
-        return;
+        sum += exp_row(bw_row_load(x, i, m, from), m, most, powers ? powers + i : NULL);
     }
     float log_sum = (float)log(sum), scale = (float)(1 / sum);
+    if (powers)
+        scale_row(powers, n, scale);
+    if (powers && powers != buffer)
+        return;
     for (int64_t i = 0; i < n; i += piece) {
         int64_t m = least_of(piece, n - i);
+        if (powers) {
+            bw_row_store(y, i, m, powers + i);
+            continue;
+        }
         const float *v = bw_row_load(x, i, m, from);
         float *dst = bw_row_place(y, i, to);
         if (is_log)
