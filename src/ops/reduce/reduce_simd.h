@@ -93,11 +93,13 @@ BW_INLINE void fold_range(bw_reduce_kind kind, const bw_loop *reduced, const bw_
 {
     float buffer[BW_EACH_BLOCK];
     bw_loop_cursor cursor;
-    bw_span span;
+    bw_span span = {.n = end - begin, .offset = {begin * bw_loop_step(reduced, 0)}};
     int64_t first = begin;
+    bool is_one_run = reduced->n_dims == 1; /* most often; then short runs are not slowed down by a cursor */
     *state = start(kind);
-    bw_loop_begin(&cursor, reduced, begin, end);
-    while (bw_loop_next(&cursor, &span)) {
+    if (!is_one_run)
+        bw_loop_begin(&cursor, reduced, begin, end);
+    while (is_one_run ? first < end : bw_loop_next(&cursor, &span)) {
         bw_row row = bw_row_at(x, from + span.offset[0], bw_loop_step(reduced, 0), span.n);
         int64_t piece = bw_row_piece(&row);
         for (int64_t i = 0; i < span.n; i += piece) {
