@@ -11,7 +11,7 @@
 enum {
     BW_GEMM_MC = 192,     /* rows of A that a member packs at once: with KC columns half a second-level cache */
     BW_GEMM_KC = 256,     /* depth of one block: a panel of B fits into half a first-level cache */
-    BW_GEMM_NC = 512,     /* columns of B in each member's scratch */
+    BW_GEMM_NC = 1024,    /* columns of B in each member's scratch */
     BW_GEMM_TILE_N = 256, /* columns of a tile that a member computes alone */
     BW_GEMM_SCRATCH = (BW_GEMM_MC * BW_GEMM_KC + BW_GEMM_NC * BW_GEMM_KC) * 4 /* bytes for each member */
 };

@@ -71,12 +71,42 @@ static void gemm_macro(int64_t m, int64_t n, int64_t kc, const float *a, const f
     }
 }
 
+/* Four floats, by the compilers' vector extension. */
+typedef float gemm_quad __attribute__((vector_size(16)));
+BW_INLINE gemm_quad gemm_quad_load(const float *p)
+{
+    gemm_quad v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Four rows of four to dst[p * count + r]. */
+BW_INLINE void gemm_transpose_quad(const float *const *rows, int64_t p, int64_t count, float *dst)
+{
+    gemm_quad a = gemm_quad_load(rows[0] + p), b = gemm_quad_load(rows[1] + p), c = gemm_quad_load(rows[2] + p),
+              d = gemm_quad_load(rows[3] + p);
+    gemm_quad ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    gemm_quad cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    gemm_quad out[4] = {__builtin_shufflevector(ab0, cd0, 0, 1, 4, 5), __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
+                        __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5), __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++)
+        memcpy(dst + (p + i) * count, &out[i], sizeof out[i]);
+}
+
 /* Rows of n f32 each to dst[p][count], p < n, with zeros in columns from n_rows on. */
 BW_INLINE void gemm_interleave(const float *const *rows, int64_t n_rows, int64_t count, int64_t n, float *dst)
 {
     if (n_rows < count)
         memset(dst, 0, (size_t)(count * n) * sizeof *dst);
     int64_t r = 0;
+    for (; r + 4 <= n_rows; r += 4) {
+        int64_t p = 0;
+        for (; p + 4 <= n; p += 4)
+            gemm_transpose_quad(rows + r, p, count, dst + r);
+        for (; p < n; p++)
+            for (int q = 0; q < 4; q++)
+                dst[p * count + r + q] = rows[r + q][p];
+    }
     for (; r + 2 <= n_rows; r += 2)
         for (int64_t p = 0; p < n; p++) {
             dst[p * count + r] = rows[r][p];
@@ -99,6 +129,10 @@ static void gemm_pack_a(const bw_gemm *g, int64_t i0, int64_t m, int64_t k0, int
             int64_t row = (i0 + i + r) * g->a_m;
             if (g->a_dtype == BW_F32 && g->a_k == 1 && g->a_inner == g->k) {
                 rows[r] = (const float *)g->a + row + k0;
+                /* The next panel's row: its start wakes the processor's own prefetching. */
+                if (i + r + GEMM_MR < m)
+                    for (int64_t line = 0; line < 4; line++)
+                        __builtin_prefetch(rows[r] + GEMM_MR * g->a_m + line * 16);
                 continue;
             }
             rows[r] = buffer[r];

@@ -79,7 +79,7 @@ static void fixed(bw_case_sink *sink, pair p)
 /* Large enough for every level of blocking. */
 static void large(bw_case_sink *sink)
 {
-    static const int64_t sizes[][3] = {{201, 530, 260}, {17, 1100, 260}, {400, 40, 270}};
+    static const int64_t sizes[][3] = {{201, 530, 260}, {52, 2100, 260}, {400, 40, 270}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int p = 0; p < 4; p += 3) {
             const int64_t *s = sizes[i];
