@@ -36,6 +36,7 @@ struct bw_gemm {
     int64_t pack_at; /* for pack_b: which item it is about */
     void *c;         /* element i c_m + j c_n */
     int64_t c_m, c_n;
+    bool adds; /* C += instead of C =, for bw_gemm_one and a dense f32 C */
 };
 
 /* One product of many that are shared between the members: `item` of them, in g whatever is common. */
@@ -47,5 +48,8 @@ typedef void bw_gemm_run_fn(const bw_op_call *call, bw_member *member, const bw_
  * counter must be 0 and is used up. */
 bw_gemm_run_fn bw_gemm_run_plain, bw_gemm_run_avx2, bw_gemm_run_avx512;
 size_t bw_gemm_scratch(const bw_op_call *call);
+/* One member alone computes a whole product; scratch: its own, BW_GEMM_SCRATCH bytes, at a multiple of 64. */
+typedef void bw_gemm_one_fn(const bw_gemm *g, float *scratch);
+bw_gemm_one_fn bw_gemm_one_plain, bw_gemm_one_avx2, bw_gemm_one_avx512;
 
 #endif

@@ -17,6 +17,7 @@ enum { GEMM_MR = 4 };
 enum { GEMM_NR = 2 * VF_N };
 
 bw_gemm_run_fn BW_LEVEL(bw_gemm_run);
+bw_gemm_one_fn BW_LEVEL(bw_gemm_one);
 
 /* C[MR, NR] = (adds ? C : 0) + sum over p < kc of a[p][MR] b[p][NR]. */
 BW_INLINE void gemm_micro(int64_t kc, const float *a, const float *b, float *c, int64_t c_m, bool adds)
@@ -206,12 +207,20 @@ static void gemm_tile(const bw_gemm *g, int64_t i0, int64_t m, int64_t j0, int64
         int64_t kc = g->k - k0 < BW_GEMM_KC ? g->k - k0 : BW_GEMM_KC;
         gemm_pack_b(g, k0, kc, j0, n, b);
         gemm_pack_a(g, i0, m, k0, kc, a);
-        gemm_macro(m, n, kc, a, b, c, c_m, k0 > 0);
+        gemm_macro(m, n, kc, a, b, c, c_m, k0 > 0 || g->adds);
         k0 += kc;
     } while (k0 < g->k);
     int64_t size = bw_dtype_block_bytes(g->c_dtype);
     for (int64_t i = 0; i < m && !is_direct; i++)
         bw_each_store(g->c_dtype, (char *)g->c + ((i0 + i) * g->c_m + j0 * g->c_n) * size, g->c_n, sums + i * c_m, n);
+}
+
+void BW_LEVEL(bw_gemm_one)(const bw_gemm *g, float *scratch)
+{
+    for (int64_t j = 0; j < g->n; j += BW_GEMM_TILE_N)
+        for (int64_t i = 0; i < g->m; i += BW_GEMM_MC)
+            gemm_tile(g, i, g->m - i < BW_GEMM_MC ? g->m - i : BW_GEMM_MC, j,
+                      g->n - j < BW_GEMM_TILE_N ? g->n - j : BW_GEMM_TILE_N, scratch);
 }
 
 /* Tiles of all items, shared between the members. */
