@@ -421,7 +421,7 @@ static void gemv_run(const bw_op_call *call, bw_member *member, bw_gemm *g, int6
     float *x = bw_op_member_scratch(call, member), y[GEMV_BLOCK];
     gemv v;
     gemv_get(g, &v);
-    int64_t width = v.n * n_items / (4 * member->size) / 64 * 64, begin, end;
+    int64_t width = v.n * n_items / (2 * member->size) / 64 * 64, begin, end;
     width = width < 64 ? 64 : width > GEMV_BLOCK ? GEMV_BLOCK : width;
     int64_t n_blocks = (v.n + width - 1) / width;
     while (bw_team_take(call->next, n_items * n_blocks, 1, &begin, &end)) {
