@@ -315,14 +315,21 @@ static void gemm_together(const bw_op_call *call, bw_member *member, const bw_ge
 
 /* ---- a vector times a matrix ------------------------------------------------------------------------------------ */
 
-/* y[j] = sum over p of x[p] w[p w_k + j w_j]. */
+/* y[r, j] = sum over p of x[r, p] w[p w_k + j w_j], for few rows r. */
 typedef struct gemv {
     int64_t n, k, w_k, w_j, x_step, y_step;
     bw_dtype dtype, y_dtype;
     const void *w, *x;
     void *y;
+    int64_t rows, x_row, y_row;
 } gemv;
-enum { GEMV_BLOCK = 2048, GEMV_X = 16384 };
+enum {
+    GEMV_ROWS = 8,
+    GEMV_BLOCK = 2048,             /* columns of y at once */
+    GEMV_X = 16384,                /* depth of x at once */
+    GEMV_Y_AT = GEMV_ROWS * GEMV_X /* where y's sums lie in the scratch, in floats, after x */
+};
+_Static_assert((GEMV_Y_AT + GEMV_ROWS * GEMV_BLOCK) * 4 <= BW_GEMM_SCRATCH, "x and y fit into the scratch");
 
 /* Columns of dense k: y[0..n) += dot products with x, k values of each, columns w_j apart. */
 BW_INLINE void gemv_dots(bw_dtype dtype, const void *w, int64_t w_j, const float *x, int64_t k, float *y, int64_t n)
@@ -384,41 +391,71 @@ BW_INLINE void gemv_rows(bw_dtype dtype, const void *w, int64_t w_k, const float
             y[j] += x[p] * (float)bw_element_f64(dtype, (const char *)w + p * w_k * size, j);
 }
 
-BW_INLINE void gemv_block(bw_dtype dtype, const gemv *v, int64_t j0, int64_t n, float *x, float *y)
+/* Depth k of columns [j0, j0 + n) for all rows: a piece of w that stays in the cache is used by every row. */
+BW_INLINE void gemv_pieces(bw_dtype dtype, const gemv *v, const char *w, const float *const *x, int64_t k, int64_t n,
+                           float *y)
 {
     int64_t size = dtype == BW_F32 ? 4 : 2;
-    for (int64_t k0 = 0; k0 < v->k; k0 += GEMV_X) {
-        int64_t k = v->k - k0 < GEMV_X ? v->k - k0 : GEMV_X;
-        const float *from = x;
-        if (dtype == BW_F32 && v->x_step == 1)
-            from = (const float *)v->x + k0;
-        else
-            bw_each_load(dtype, (const char *)v->x + k0 * v->x_step * size, v->x_step, x, k);
-        const char *w = (const char *)v->w + (k0 * v->w_k + j0 * v->w_j) * size;
-        if (v->w_k == 1)
-            gemv_dots(dtype, w, v->w_j, from, k, y, n);
-        else
-            gemv_rows(dtype, w, v->w_k, from, k, y, n);
-    }
+    int64_t k_step = v->rows == 1 ? k : v->w_k == 1 ? 2048 : 16, n_step = v->rows == 1 ? n : v->w_k == 1 ? 16 : 512;
+    for (int64_t p = 0; p < k; p += k_step)
+        for (int64_t j = 0; j < n; j += n_step) {
+            const char *piece = w + (p * v->w_k + j * v->w_j) * size;
+            int64_t depth = k - p < k_step ? k - p : k_step, columns = n - j < n_step ? n - j : n_step;
+            for (int64_t r = 0; r < v->rows; r++)
+                if (v->w_k == 1)
+                    gemv_dots(dtype, piece, v->w_j, x[r] + p, depth, y + r * GEMV_BLOCK + j, columns);
+                else
+                    gemv_rows(dtype, piece, v->w_k, x[r] + p, depth, y + r * GEMV_BLOCK + j, columns);
+        }
 }
 
-/* Whether a product is one of a vector and a matrix that is dense one way; fills v. */
+BW_INLINE void gemv_block(bw_dtype dtype, const gemv *v, int64_t j0, int64_t n, float *scratch)
+{
+    int64_t size = dtype == BW_F32 ? 4 : 2;
+    float *y = scratch + GEMV_Y_AT;
+    const float *x[GEMV_ROWS];
+    for (int64_t r = 0; r < v->rows; r++)
+        memset(y + r * GEMV_BLOCK, 0, (size_t)n * sizeof *y);
+    for (int64_t k0 = 0; k0 < v->k; k0 += GEMV_X) {
+        int64_t k = v->k - k0 < GEMV_X ? v->k - k0 : GEMV_X;
+        for (int64_t r = 0; r < v->rows; r++) {
+            int64_t at = r * v->x_row + k0 * v->x_step;
+            x[r] = (const float *)v->x + at;
+            if (dtype == BW_F32 && v->x_step == 1)
+                continue;
+            bw_each_load(dtype, (const char *)v->x + at * size, v->x_step, scratch + r * GEMV_X, k);
+            x[r] = scratch + r * GEMV_X;
+        }
+        gemv_pieces(dtype, v, (const char *)v->w + (k0 * v->w_k + j0 * v->w_j) * size, x, k, n, y);
+    }
+    int64_t y_size = bw_dtype_block_bytes(v->y_dtype);
+    for (int64_t r = 0; r < v->rows; r++)
+        bw_each_store(v->y_dtype, (char *)v->y + (r * v->y_row + j0 * v->y_step) * y_size, v->y_step,
+                      y + r * GEMV_BLOCK, n);
+}
+
+/* Whether a product is one of few rows, or columns, and a matrix that is dense one way; fills v. */
 static bool gemv_get(const bw_gemm *g, gemv *v)
 {
     bool is_short = g->a_dtype == BW_F32 || g->a_dtype == BW_F16 || g->a_dtype == BW_BF16;
-    if (g->pack_b || !is_short || g->a_inner != g->k || (g->m != 1 && g->n != 1))
+    int64_t few = g->m < g->n ? g->m : g->n, many = g->m < g->n ? g->n : g->m;
+    if (g->pack_b || !is_short || g->a_inner != g->k || few > GEMV_ROWS)
         return false;
-    if (g->m == 1)
-        *v = (gemv){g->n, g->k, g->b_k, g->b_n, g->a_k, g->c_n, g->a_dtype, g->c_dtype, g->b, g->a, g->c};
+    if (few > 1 && many * g->k < 1 << 16)
+        return false;
+    if (g->m < g->n)
+        *v = (gemv){g->n,       g->k, g->b_k, g->b_n, g->a_k, g->c_n, g->a_dtype,
+                    g->c_dtype, g->b, g->a,   g->c,   g->m,   g->a_m, g->c_m};
     else
-        *v = (gemv){g->m, g->k, g->a_k, g->a_m, g->b_k, g->c_m, g->a_dtype, g->c_dtype, g->a, g->b, g->c};
+        *v = (gemv){g->m,       g->k, g->a_k, g->a_m, g->b_k, g->c_m, g->a_dtype,
+                    g->c_dtype, g->a, g->b,   g->c,   g->n,   g->b_n, g->c_n};
     return v->w_k == 1 || v->w_j == 1;
 }
 
 static void gemv_run(const bw_op_call *call, bw_member *member, bw_gemm *g, int64_t n_items, bw_gemm_item_fn *get,
                      const void *context)
 {
-    float *x = bw_op_member_scratch(call, member), y[GEMV_BLOCK];
+    float *scratch = bw_op_member_scratch(call, member);
     gemv v;
     gemv_get(g, &v);
     int64_t width = v.n * n_items / (2 * member->size) / 64 * 64, begin, end;
@@ -428,14 +465,12 @@ static void gemv_run(const bw_op_call *call, bw_member *member, bw_gemm *g, int6
         get(context, begin / n_blocks, g);
         gemv_get(g, &v);
         int64_t j = begin % n_blocks * width, n = v.n - j < width ? v.n - j : width;
-        memset(y, 0, (size_t)n * sizeof *y);
         if (v.dtype == BW_F32)
-            gemv_block(BW_F32, &v, j, n, x, y);
+            gemv_block(BW_F32, &v, j, n, scratch);
         else if (v.dtype == BW_F16)
-            gemv_block(BW_F16, &v, j, n, x, y);
+            gemv_block(BW_F16, &v, j, n, scratch);
         else
-            gemv_block(BW_BF16, &v, j, n, x, y);
-        bw_each_store(v.y_dtype, (char *)v.y + j * v.y_step * bw_dtype_block_bytes(v.y_dtype), v.y_step, y, n);
+            gemv_block(BW_BF16, &v, j, n, scratch);
     }
 }
 
