@@ -215,7 +215,7 @@ static void rope_kv(bench *b, int64_t t, int64_t n_q, int64_t n_kv, int64_t d, b
     release(b);
 }
 
-/* rmsnorm, add_rms_norm, add: inputs of [t, d], weights [d]. */
+/* rmsnorm, add_rms_norm, badd: inputs of [t, d], weights [d]. */
 static void rows(bench *b, bw_op op, int64_t t, int64_t d)
 {
     char name[64];
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         rows(&b, BW_OP_RMSNORM, tokens[i], 576);
         rows(&b, BW_OP_ADD_RMS_NORM, tokens[i], 576);
-        rows(&b, BW_OP_ADD, tokens[i], 576);
+        rows(&b, BW_OP_BADD, tokens[i], 576);
         rows(&b, BW_OP_GLU, tokens[i], 1536);
         rope_kv(&b, tokens[i], 9, 3, 64, BW_F16, false);
         rope_kv(&b, tokens[i], 9, 3, 64, BW_F16, true);

@@ -10,6 +10,7 @@
 #define BW_EACH_H
 
 #include "bw_op_check.h"
+#include "bw_stream.h"
 #include "bw_vec.h"
 
 enum { BW_EACH_BLOCK = 512 };
@@ -72,15 +73,42 @@ BW_INLINE void bw_each_store(bw_dtype dtype, void *data, int64_t step, const flo
         bw_element_set_f64(dtype, data, i * step, (double)src[i]);
 }
 
+/* bw_each_store, or past the caches. n <= BW_EACH_BLOCK. */
+BW_INLINE void bw_each_write(bw_dtype dtype, void *data, int64_t step, const float *src, int64_t n, bool is_streamed)
+{
+    if (!is_streamed) {
+        bw_each_store(dtype, data, step, src, n);
+    } else if (dtype == BW_F32) {
+        bw_stream_copy(data, src, (size_t)n * 4);
+    } else {
+        uint64_t staged[BW_EACH_BLOCK];
+        bw_each_store(dtype, staged, 1, src, n);
+        bw_stream_copy(data, staged, (size_t)(n * bw_dtype_block_bytes(dtype)));
+    }
+}
+
+/* Whether a call's output is large, dense and not one of its inputs. */
+BW_INLINE bool bw_each_is_streamed(const bw_op_call *call, const bw_loop *loop, int n_in)
+{
+    const bw_tensor *y = call->out[0];
+    if (loop->n < BW_STREAM_BYTES / 8 || loop->n * bw_dtype_block_bytes(y->dtype) < BW_STREAM_BYTES ||
+        bw_loop_step(loop, n_in) != 1)
+        return false;
+    for (int k = 0; k < n_in; k++)
+        if (call->in[k]->data == y->data)
+            return false;
+    return true;
+}
+
 /* One span. Tensors in[0..n_in) and then out are the loop's tensors 0..n_in. */
 BW_INLINE void bw_each_span(const bw_op_call *call, const bw_loop *loop, const bw_span *span, int n_in, bw_each_fn *fn,
-                            const void *params)
+                            const void *params, bool is_streamed)
 {
     float buffer[BW_LOOP_MAX_TENSORS][BW_EACH_BLOCK];
     const float *in[BW_LOOP_MAX_TENSORS];
     const bw_tensor *y = call->out[0];
     int64_t y_step = bw_loop_step(loop, n_in), y_bytes = bw_dtype_block_bytes(y->dtype);
-    bool is_direct = y->dtype == BW_F32 && (y_step == 1 || span->n == 1);
+    bool is_direct = y->dtype == BW_F32 && (y_step == 1 || span->n == 1) && !is_streamed;
     bool all_direct = is_direct;
     for (int k = 0; k < n_in; k++)
         all_direct = all_direct && call->in[k]->dtype == BW_F32 && (bw_loop_step(loop, k) == 1 || span->n == 1);
@@ -90,8 +118,11 @@ BW_INLINE void bw_each_span(const bw_op_call *call, const bw_loop *loop, const b
         fn(params, in, (float *)y->data + span->offset[n_in], span->n);
         return;
     }
-    for (int64_t i = 0; i < span->n; i += BW_EACH_BLOCK) {
-        int64_t n = span->n - i < BW_EACH_BLOCK ? span->n - i : BW_EACH_BLOCK;
+    for (int64_t i = 0, n; i < span->n; i += n) {
+        char *dst = (char *)y->data + (span->offset[n_in] + i * y_step) * y_bytes;
+        n = span->n - i < BW_EACH_BLOCK ? span->n - i : BW_EACH_BLOCK;
+        if (is_streamed && i == 0)
+            n = bw_stream_head(dst, y_bytes, n);
         for (int k = 0; k < n_in; k++) {
             const bw_tensor *x = call->in[k];
             int64_t step = bw_loop_step(loop, k), at = span->offset[k] + i * step;
@@ -101,12 +132,11 @@ BW_INLINE void bw_each_span(const bw_op_call *call, const bw_loop *loop, const b
             else
                 bw_each_load(x->dtype, (const char *)x->data + at * bw_dtype_block_bytes(x->dtype), step, buffer[k], n);
         }
-        char *dst = (char *)y->data + (span->offset[n_in] + i * y_step) * y_bytes;
         if (is_direct) {
             fn(params, in, (float *)(void *)dst, n);
         } else {
             fn(params, in, buffer[n_in], n);
-            bw_each_store(y->dtype, dst, y_step, buffer[n_in], n);
+            bw_each_write(y->dtype, dst, y_step, buffer[n_in], n, is_streamed);
         }
     }
 }
@@ -123,11 +153,14 @@ BW_INLINE void bw_each(const bw_op_call *call, bw_member *member, int n_in, bw_e
     int64_t begin, end;
     if (!bw_op_my_share(member, (loop.n + 63) / 64, 64, 4096, &begin, &end))
         return;
+    bool is_streamed = bw_each_is_streamed(call, &loop, n_in);
     bw_loop_cursor cursor;
     bw_span span;
     bw_loop_begin(&cursor, &loop, begin * 64, end * 64 < loop.n ? end * 64 : loop.n);
     while (bw_loop_next(&cursor, &span))
-        bw_each_span(call, &loop, &span, n_in, fn, params);
+        bw_each_span(call, &loop, &span, n_in, fn, params, is_streamed);
+    if (is_streamed)
+        bw_stream_end();
 }
 
 #endif

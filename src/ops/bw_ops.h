@@ -105,14 +105,6 @@ typedef struct bw_get_rows_params {
     float scale;
 } bw_get_rows_params;
 
-/* ADD: in a f32 [..., D], b f32 of the same shape or of a's trailing shape; out like a (may be a itself). No params. */
-
-/* GLU: in gate f32 [T, F], up f32 [T, F] (both may be strided in T); out f32 [T, F]. */
-typedef enum bw_activation { BW_ACTIVATION_SILU, BW_ACTIVATION_GELU_TANH, BW_ACTIVATION_GELU_ERF } bw_activation;
-typedef struct bw_glu_params {
-    bw_activation activation;
-} bw_glu_params;
-
 /* ADD_RMS_NORM: in x f32 [T, D], r f32 [T, D], w f32 [D], w_r f32 [D] or NULL; out h f32 [T, D] (may be x), y f32 [T,
  * D]. params: bw_rms_norm_params (bw_reduce.h). */
 
@@ -146,6 +138,7 @@ typedef struct bw_attention_params {
 
 /* Candle's families and what the tensor library has besides: shapes, types and params stand in each family's header. */
 #include "affine/bw_affine.h"
+#include "attention/bw_sdpa.h"
 #include "binary/bw_binary.h"
 #include "cast/bw_cast.h"
 #include "conv/bw_conv.h"

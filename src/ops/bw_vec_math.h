@@ -23,6 +23,10 @@ BW_INLINE vi vf_less(vf a, vf b)
 {
     return (vi)(a < b);
 }
+BW_INLINE vi vf_less_equal(vf a, vf b)
+{
+    return (vi)(a <= b);
+}
 BW_INLINE vi vf_equal(vf a, vf b)
 {
     return (vi)(a == b);

@@ -3,7 +3,7 @@
  * Every op of ops.def owes one function bw_op_<name>_cases(sink) in src/ops/<family>/<name>_cases.c (compiled into
  * bw-conformance only; bw_cases_sources in the family's sources.cmake). It describes one case after another:
  *
- *     bw_case *c = bw_case_begin(sink, BW_OP_ADD, "same shape %lld", (long long)n);
+ *     bw_case *c = bw_case_begin(sink, BW_OP_BADD, "same shape %lld", (long long)n);
  *     bw_tensor *a = bw_case_in(c, BW_F32, 2, (int64_t[]){t, d});
  *     bw_case_fill_normal(c, a, 1.0);
  *     ...
@@ -94,7 +94,7 @@ void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns);
  * = the result's own size). */
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step);
 
-/* Every element must be equal (copies, comparisons). */
+/* Every element must be equal (copies, comparisons); of quantised blocks every byte. */
 void bw_case_exact(bw_case *c);
 
 /* Random normal values times scale; integers uniform in [-100, 155], [0, 255] for u8. Types without an encoder get

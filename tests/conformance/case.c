@@ -92,10 +92,10 @@ static bw_tensor *add_plain(bw_case *c, operand *o, bw_dtype dtype, int n_dims, 
     bw_tensor t = bw_tensor_view(dtype, n_dims, dims, NULL);
     int64_t elements = bw_tensor_elements(&t);
     if (strides) {
-        int64_t last = bw_dtype_block_elements(dtype);
+        int64_t last = 1; /* for quantised types, whose last stride is 1, this is a whole number of blocks too */
         for (int i = 0; i < n_dims; i++) {
             t.strides[i] = strides[i];
-            last += i == n_dims - 1 && bw_dtype_is_quantised(dtype) ? dims[i] - last : (dims[i] - 1) * strides[i];
+            last += (dims[i] - 1) * strides[i];
         }
         elements = elements ? last : 0;
     }

@@ -43,7 +43,7 @@ static bw_value affine(bw_plan *plan, bw_value x, float mul, float add)
 static bw_value add(bw_plan *plan, bw_value a, bw_value b)
 {
     bw_value in[2] = {a, b}, y = bw_plan_temp(plan, BW_F32, 0, 2, (int64_t[]){BW_DIM_TOKENS, D});
-    bw_plan_call(plan, BW_OP_ADD, 2, in, 1, &y, NULL, 0);
+    bw_plan_call(plan, BW_OP_BADD, 2, in, 1, &y, NULL, 0);
     return y;
 }
 

@@ -62,6 +62,10 @@ BW_DEVICE float bw_get(bw_f8 x)
         return bw_from_bits(sign | bw_bits((float)abs * 0x1p-9f));
     return bw_from_bits(sign | ((abs << 20) + (120u << 23)));
 }
+BW_DEVICE int8_t bw_get(int8_t x)
+{
+    return x;
+}
 BW_DEVICE uint8_t bw_get(uint8_t x)
 {
     return x;
@@ -92,7 +96,8 @@ template <> BW_DEVICE_SPECIAL bw_bf16 bw_put<bw_bf16>(float x)
 {
     uint32_t b = bw_bits(x);
     bw_bf16 h;
-    h.bits = (b & 0x7fffffffu) > 0x7f800000u ? (uint16_t)(b >> 16 | 0x40) : (uint16_t)((b + 0x7fffu + (b >> 16 & 1)) >> 16);
+    h.bits =
+        (b & 0x7fffffffu) > 0x7f800000u ? (uint16_t)(b >> 16 | 0x40) : (uint16_t)((b + 0x7fffu + (b >> 16 & 1)) >> 16);
     return h;
 }
 template <> BW_DEVICE_SPECIAL bw_f8 bw_put<bw_f8>(float x)
@@ -108,6 +113,60 @@ template <> BW_DEVICE_SPECIAL bw_f8 bw_put<bw_f8>(float x)
     else
         r.bits = (uint8_t)(sign | ((abs - 0x3c000000u + 0x7ffffu + (abs >> 20 & 1)) >> 20));
     return r;
+}
+
+BW_DEVICE int bw_least(int64_t a, int b)
+{
+    return a < b ? (int)a : b;
+}
+
+/* ---- a workgroup's reductions ---------------------------------------------------------------------------------- */
+
+/* Every lane of the wave gets the sum (or the largest, NaN passed over) of all its lanes' values. */
+template <typename W> BW_DEVICE W bw_wave_sum(W x)
+{
+#pragma unroll
+    for (int mask = BW_WAVE / 2; mask > 0; mask >>= 1)
+        x += bw_shuffle_xor(x, mask);
+    return x;
+}
+template <typename W> BW_DEVICE W bw_wave_max(W x)
+{
+#pragma unroll
+    for (int mask = BW_WAVE / 2; mask > 0; mask >>= 1) {
+        W other = bw_shuffle_xor(x, mask);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+/* The same over a workgroup of BLOCK threads, a multiple of the wave. All threads call it. `shared` has room for one
+ * value per wave and is free again when this returns. */
+template <int BLOCK, typename W> BW_DEVICE W bw_block_sum(W x, W *shared)
+{
+    x = bw_wave_sum(x);
+    if (bw_lane() == 0)
+        shared[bw_thread() / BW_WAVE] = x;
+    bw_barrier();
+    W sum = 0;
+#pragma unroll
+    for (int i = 0; i < BLOCK / BW_WAVE; i++)
+        sum += shared[i];
+    bw_barrier();
+    return sum;
+}
+template <int BLOCK, typename W> BW_DEVICE W bw_block_max(W x, W *shared)
+{
+    x = bw_wave_max(x);
+    if (bw_lane() == 0)
+        shared[bw_thread() / BW_WAVE] = x;
+    bw_barrier();
+    W most = shared[0];
+#pragma unroll
+    for (int i = 1; i < BLOCK / BW_WAVE; i++)
+        most = shared[i] > most ? shared[i] : most;
+    bw_barrier();
+    return most;
 }
 
 /* ---- index spaces ----------------------------------------------------------------------------------------------- */

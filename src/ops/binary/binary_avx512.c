@@ -1,3 +1,3 @@
-/* ADD and GLU, for AVX-512. */
+/* The functions of binary.def and GLU, for AVX-512. */
 #define BW_VEC_AVX512
 #include "binary/binary_simd.h"

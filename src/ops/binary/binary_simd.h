@@ -1,28 +1,57 @@
-/* ADD and GLU over vectors. */
-#include "bw_op_check.h"
-#include "bw_vec.h"
+/* The functions of binary.def and GLU over vectors, for the float types up to f32. */
+#include "bw_each.h"
+#include "bw_vec_math.h"
 
-bw_op_kernel BW_LEVEL(bw_add), BW_LEVEL(bw_glu);
+bw_op_kernel BW_LEVEL(bw_binary), BW_LEVEL(bw_glu);
 
-void BW_LEVEL(bw_add)(const bw_op_call *call, bw_member *member)
+/* NaN if either is. */
+BW_INLINE vf bw_vf_maximum(vf a, vf b)
 {
-    bw_rows a, b, y;
-    bw_rows_init(&a, call->in[0]);
-    bw_rows_init(&b, call->in[1]);
-    bw_rows_init(&y, call->out[0]);
-    int64_t begin, end, d = a.n_columns;
-    if (!bw_op_my_share(member, a.n_rows, d, 4096, &begin, &end))
-        return;
-    for (int64_t r = begin; r < end; r++) {
-        const float *pa = (const float *)call->in[0]->data + bw_rows_offset(&a, r);
-        const float *pb = (const float *)call->in[1]->data + bw_rows_offset(&b, b.n_rows == 1 ? 0 : r % b.n_rows);
-        float *dst = (float *)call->out[0]->data + bw_rows_offset(&y, r);
-        int64_t i = 0;
-        for (; i + VF_N <= d; i += VF_N)
-            vf_store(dst + i, vf_add(vf_load(pa + i), vf_load(pb + i)));
-        if (i < d)
-            vf_store_n(dst + i, vf_add(vf_load_n(pa + i, d - i), vf_load_n(pb + i, d - i)), d - i);
+    return vf_pick(vf_is_nan(a), a, vf_pick(vf_is_nan(b) | vf_less(a, b), b, a));
+}
+BW_INLINE vf bw_vf_minimum(vf a, vf b)
+{
+    return vf_pick(vf_is_nan(a), a, vf_pick(vf_is_nan(b) | vf_less(b, a), b, a));
+}
+/* 1 where the mask is set, else 0 */
+BW_INLINE vf bw_vf_one(vi mask)
+{
+    return (vf)(mask & (vi)vf_set1(1.0f));
+}
+
+typedef vf binary_vector(vf a, vf b);
+
+BW_INLINE void binary_run(const float *const *in, float *out, int64_t n, binary_vector *f)
+{
+    const float *a = in[0], *b = in[1];
+    int64_t i = 0;
+    for (; i + VF_N <= n; i += VF_N)
+        vf_store(out + i, f(vf_load(a + i), vf_load(b + i)));
+    if (i < n)
+        vf_store_n(out + i, f(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), n - i);
+}
+
+#define BW_BINARY(NAME, name, is_compare, f64, i64, vector, formula)                                                   \
+    BW_INLINE vf name##_vector(vf a, vf b)                                                                             \
+    {                                                                                                                  \
+        return vector;                                                                                                 \
+    }                                                                                                                  \
+    static void name##_block(const void *params, const float *const *in, float *out, int64_t n)                        \
+    {                                                                                                                  \
+        (void)params;                                                                                                  \
+        binary_run(in, out, n, name##_vector);                                                                         \
     }
+#include "binary/binary.def"
+#undef BW_BINARY
+
+void BW_LEVEL(bw_binary)(const bw_op_call *call, bw_member *member)
+{
+    static bw_each_fn *const blocks[] = {
+#define BW_BINARY(NAME, name, is_compare, f64, i64, vector, formula) [BW_OP_##NAME - BW_OP_BADD] = name##_block,
+#include "binary/binary.def"
+#undef BW_BINARY
+    };
+    bw_each(call, member, 2, blocks[call->op - BW_OP_BADD], NULL);
 }
 
 BW_INLINE vf glu_vector(bw_activation activation, vf x, vf up)
@@ -48,9 +77,20 @@ BW_INLINE void glu_row(bw_activation activation, const float *gate, const float 
         vf_store_n(dst + i, glu_vector(activation, vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
 }
 
-void BW_LEVEL(bw_glu)(const bw_op_call *call, bw_member *member)
+static void glu_block(const void *params, const float *const *in, float *out, int64_t n)
 {
-    const bw_glu_params *params = call->params;
+    bw_activation activation = ((const bw_glu_params *)params)->activation;
+    if (activation == BW_ACTIVATION_SILU)
+        glu_row(BW_ACTIVATION_SILU, in[0], in[1], out, n);
+    else if (activation == BW_ACTIVATION_GELU_TANH)
+        glu_row(BW_ACTIVATION_GELU_TANH, in[0], in[1], out, n);
+    else
+        glu_row(BW_ACTIVATION_GELU_ERF, in[0], in[1], out, n);
+}
+
+/* f32 with dense rows: what models call, for one token too. */
+static void glu_rows(const bw_op_call *call, bw_member *member)
+{
     bw_rows g, u, y;
     bw_rows_init(&g, call->in[0]);
     bw_rows_init(&u, call->in[1]);
@@ -63,18 +103,25 @@ void BW_LEVEL(bw_glu)(const bw_op_call *call, bw_member *member)
     int64_t r = begin / pieces, piece = begin % pieces;
     for (int64_t item = begin; item < end; item++) {
         int64_t from = piece * PIECE, n = g.n_columns - from < PIECE ? g.n_columns - from : PIECE;
-        const float *gate = (const float *)call->in[0]->data + bw_rows_offset(&g, r) + from;
-        const float *up = (const float *)call->in[1]->data + bw_rows_offset(&u, r) + from;
-        float *dst = (float *)call->out[0]->data + bw_rows_offset(&y, r) + from;
-        if (params->activation == BW_ACTIVATION_SILU)
-            glu_row(BW_ACTIVATION_SILU, gate, up, dst, n);
-        else if (params->activation == BW_ACTIVATION_GELU_TANH)
-            glu_row(BW_ACTIVATION_GELU_TANH, gate, up, dst, n);
-        else
-            glu_row(BW_ACTIVATION_GELU_ERF, gate, up, dst, n);
+        const float *in[] = {(const float *)call->in[0]->data + bw_rows_offset(&g, r) + from,
+                             (const float *)call->in[1]->data + bw_rows_offset(&u, r) + from};
+        glu_block(call->params, in, (float *)call->out[0]->data + bw_rows_offset(&y, r) + from, n);
         if (++piece == pieces) {
             piece = 0;
             r++;
         }
     }
+}
+
+void BW_LEVEL(bw_glu)(const bw_op_call *call, bw_member *member)
+{
+    bool has_rows = call->out[0]->dtype == BW_F32 && call->out[0]->n_dims > 0;
+    for (int k = 0; k < 3 && has_rows; k++) {
+        const bw_tensor *t = k < 2 ? call->in[k] : call->out[0];
+        has_rows = t->dims[t->n_dims - 1] <= 1 || t->strides[t->n_dims - 1] == 1;
+    }
+    if (has_rows)
+        glu_rows(call, member);
+    else
+        bw_each(call, member, 2, glu_block, call->params);
 }

@@ -20,6 +20,27 @@ static void one(bw_case_sink *sink, bw_activation activation, int64_t t, int64_t
     bw_case_run(c);
 }
 
+/* Every type and layout. */
+static void typed(bw_case_sink *sink, bw_activation activation, bw_dtype dtype)
+{
+    int n_dims;
+    int64_t dims[6];
+    for (int i = 0; bw_cases_shape(i, &n_dims, dims); i++)
+        for (int layout = 0; layout < BW_CASE_N_LAYOUTS; layout++) {
+            bw_case *c = bw_case_begin(sink, BW_OP_GLU, "activation %d, %s, %d dims, layout %d", (int)activation,
+                                       bw_dtype_name(dtype), n_dims, layout);
+            bw_tensor *gate = bw_case_in_layout(c, dtype, n_dims, dims, (bw_case_layout)layout);
+            bw_case_fill_normal(c, gate, 3);
+            bw_case_fill_special(c, gate, i);
+            bw_case_fill_normal(c, bw_case_in_layout(c, dtype, n_dims, dims, (bw_case_layout)(i % BW_CASE_N_LAYOUTS)),
+                                1);
+            bw_case_out(c, dtype, n_dims, dims);
+            bw_case_params(c, &(bw_glu_params){activation}, sizeof(bw_glu_params));
+            bw_case_tolerance(c, 64, 0.02, 0);
+            bw_case_run(c);
+        }
+}
+
 /* Every gate from -12 to 12, up 1: the activation's own error. */
 static void sweep(bw_case_sink *sink, bw_activation activation)
 {
@@ -49,6 +70,9 @@ void bw_op_glu_cases(bw_case_sink *sink)
         one(sink, activation, 3, 100, 100, 100, 30);
         one(sink, activation, 3, 100, 100, 1e-3, 0);
         sweep(sink, activation);
+        static const bw_dtype types[] = {BW_F32, BW_F16, BW_BF16, BW_F64, BW_F8_E4M3};
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+            typed(sink, activation, types[i]);
         for (int k = 0; k < bw_cases_n_random(sink); k++) {
             int64_t f = bw_cases_between(sink, 1, 2000);
             one(sink, activation, bw_cases_between(sink, 1, 20), f, f + bw_cases_between(sink, 0, 9), 4,
@@ -65,6 +89,12 @@ void bw_op_glu_cases(bw_case_sink *sink)
     bw_case_in(c, BW_F32, 2, (int64_t[]){2, 8});
     bw_case_in(c, BW_F32, 2, (int64_t[]){2, 9});
     bw_case_out(c, BW_F32, 2, (int64_t[]){2, 8});
+    bw_case_params(c, &(bw_glu_params){BW_ACTIVATION_SILU}, sizeof(bw_glu_params));
+    bw_case_refuse(c);
+    c = bw_case_begin(sink, BW_OP_GLU, "integers");
+    bw_case_in(c, BW_I32, 2, (int64_t[]){2, 8});
+    bw_case_in(c, BW_I32, 2, (int64_t[]){2, 8});
+    bw_case_out(c, BW_I32, 2, (int64_t[]){2, 8});
     bw_case_params(c, &(bw_glu_params){BW_ACTIVATION_SILU}, sizeof(bw_glu_params));
     bw_case_refuse(c);
     c = bw_case_begin(sink, BW_OP_GLU, "no up");

@@ -1,16 +1,15 @@
 /* GLU: y = act(gate) * up, the gated unit of "GLU Variants Improve Transformer" (Shazeer, arXiv:2002.05202). silu(x) =
  * x / (1 + e^-x); gelu_erf(x) = x (1 + erf(x / sqrt 2)) / 2; gelu_tanh is its tanh approximation (Hendrycks and Gimpel,
  * arXiv:1606.08415). */
-#include <math.h>
-
+#include "binary/binary_scalar.h"
 #include "bw_op_check.h"
 
 bw_status bw_op_glu_check(const bw_op_call *call, bw_err *err)
 {
     BW_TRY(bw_op_check_counts(call, 2, 1, true, err));
-    BW_TRY(bw_op_check_f32(call, call->in[0], "in0", err));
-    BW_TRY(bw_op_check_f32(call, call->in[1], "in1", err));
-    BW_TRY(bw_op_check_f32(call, call->out[0], "out0", err));
+    BW_TRY(bw_op_check_plain(call, call->in[0], "in0", BW_MASK_F5, err));
+    BW_TRY(bw_op_check_plain(call, call->in[1], "in1", BW_MASK(call->in[0]->dtype), err));
+    BW_TRY(bw_op_check_plain(call, call->out[0], "out0", BW_MASK(call->in[0]->dtype), err));
     if (!bw_op_same_shape(call->in[0], call->in[1]) || !bw_op_same_shape(call->in[0], call->out[0]))
         return bw_op_fail(call, err, "in0, in1 and out0 must have one shape");
     bw_activation activation = ((const bw_glu_params *)call->params)->activation;
@@ -22,32 +21,25 @@ bw_status bw_op_glu_check(const bw_op_call *call, bw_err *err)
 
 void bw_op_glu_cost(const bw_op_call *call, bw_op_cost *cost)
 {
-    double n = (double)bw_tensor_elements(call->in[0]);
-    *cost = (bw_op_cost){.flops = 20 * n, .bytes = 12 * n};
-}
-
-static double activate(bw_activation activation, double x)
-{
-    if (activation == BW_ACTIVATION_SILU)
-        return x / (1 + exp(-x));
-    if (activation == BW_ACTIVATION_GELU_ERF)
-        return 0.5 * x * erfc(-x * 0.70710678118654752440);
-    double u = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-    return x / (1 + exp(-2 * u)); /* (1 + tanh u) / 2 is the logistic function of 2u */
+    double n = (double)bw_tensor_elements(call->in[0]), size = (double)bw_dtype_block_bytes(call->in[0]->dtype);
+    *cost = (bw_op_cost){.flops = 20 * n, .bytes = 3 * size * n};
 }
 
 void bw_op_glu_ref(const bw_op_call *call)
 {
     const bw_glu_params *params = call->params;
-    bw_rows g, u, y;
-    bw_rows_init(&g, call->in[0]);
-    bw_rows_init(&u, call->in[1]);
-    bw_rows_init(&y, call->out[0]);
-    for (int64_t r = 0; r < g.n_rows; r++) {
-        const float *gate = (const float *)call->in[0]->data + bw_rows_offset(&g, r);
-        const float *up = (const float *)call->in[1]->data + bw_rows_offset(&u, r);
-        float *dst = (float *)call->out[0]->data + bw_rows_offset(&y, r);
-        for (int64_t i = 0; i < g.n_columns; i++)
-            dst[i] = (float)(activate(params->activation, (double)gate[i]) * (double)up[i]);
-    }
+    const bw_tensor *gate = call->in[0], *up = call->in[1];
+    bw_tensor *y = call->out[0];
+    bw_loop loop;
+    bw_loop_init(&loop, y->n_dims, y->dims, 3, (const bw_tensor *[]){gate, up, y});
+    bw_loop_cursor cursor;
+    bw_span span;
+    bw_loop_begin(&cursor, &loop, 0, loop.n);
+    while (bw_loop_next(&cursor, &span))
+        for (int64_t i = 0; i < span.n; i++) {
+            double g = bw_element_f64(gate->dtype, gate->data, span.offset[0] + i * bw_loop_step(&loop, 0));
+            double u = bw_element_f64(up->dtype, up->data, span.offset[1] + i * bw_loop_step(&loop, 1));
+            bw_element_set_f64(y->dtype, y->data, span.offset[2] + i * bw_loop_step(&loop, 2),
+                               bw_activate_f64(params->activation, g) * u);
+        }
 }

@@ -1,5 +1,5 @@
-bw_op_sources(binary/add_ref.c binary/glu_ref.c binary/binary_plain.c)
+bw_op_sources(binary/binary_ref.c binary/binary_typed.c binary/binary_plain.c binary/glu_ref.c)
 if(BW_X86)
   bw_op_sources(binary/binary_avx2.c binary/binary_avx512.c)
 endif()
-bw_cases_sources(binary/add_cases.c binary/glu_cases.c)
+bw_cases_sources(binary/binary_cases.c binary/glu_cases.c)

@@ -1,1 +1,5 @@
-# The sources of this family.
+bw_op_sources(cast/cast_ref.c cast/cast_typed.c cast/cast_plain.c)
+if(BW_X86)
+  bw_op_sources(cast/cast_avx2.c cast/cast_avx512.c)
+endif()
+bw_cases_sources(cast/cast_cases.c)

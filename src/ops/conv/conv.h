@@ -38,6 +38,36 @@ static inline int64_t bw_conv_position(const bw_conv *c, const bw_conv_axis *axi
     return i >= 0 && i < axis->size ? i : -1;
 }
 
+/* Of output positions [begin, end) those that tap `tap` meets an input at: n of them, the first at out and each next
+ * one out_step further; its input is at in, and in_step further each time. */
+typedef struct bw_conv_run {
+    int64_t n, out, out_step, in, in_step;
+} bw_conv_run;
+
+/* ceil(a / b), b > 0 */
+static inline int64_t bw_conv_ceil(int64_t a, int64_t b)
+{
+    return a > 0 ? (a - 1) / b + 1 : -(-a / b);
+}
+
+static inline bw_conv_run bw_conv_find_run(const bw_conv *c, const bw_conv_axis *axis, int64_t begin, int64_t end,
+                                           int64_t tap)
+{
+    int64_t offset = tap * axis->dilation - axis->padding, low, high;
+    if (c->is_transposed) { /* out = in stride + offset */
+        low = bw_conv_ceil(begin - offset, axis->stride);
+        high = bw_conv_ceil(end - offset, axis->stride);
+        low = low > 0 ? low : 0;
+        high = high < axis->size ? high : axis->size;
+        return (bw_conv_run){high > low ? high - low : 0, low * axis->stride + offset, axis->stride, low, 1};
+    }
+    low = bw_conv_ceil(-offset, axis->stride); /* in = out stride + offset */
+    high = bw_conv_ceil(axis->size - offset, axis->stride);
+    low = low > begin ? low : begin;
+    high = high < end ? high : end;
+    return (bw_conv_run){high > low ? high - low : 0, low, 1, low * axis->stride + offset, axis->stride};
+}
+
 /* Pooling and upsampling: planes of x [N, C, H, W] to planes of y. */
 typedef struct bw_planes {
     int64_t batch, channels, h, w, out_h, out_w;

@@ -1,2 +1,7 @@
-bw_op_sources(matmul/matmul_ref.c)
+bw_op_sources(matmul/matmul_ref.c matmul/matmul_typed.c matmul/matmul_plain.c)
+if(BW_X86)
+  bw_op_sources(matmul/matmul_avx2.c matmul/matmul_avx512.c)
+endif()
 bw_cases_sources(matmul/matmul_cases.c)
+bw_op_sources(matmul/matmul_gpu.c)
+bw_op_kernels(matmul/matmul.hip)

@@ -1,2 +1,7 @@
-bw_op_sources(quantized/get_rows_ref.c quantized/get_rows_plain.c)
-bw_cases_sources(quantized/get_rows_cases.c)
+bw_op_sources(quantized/get_rows_ref.c quantized/get_rows_plain.c quantized/dequantize_block_ref.c
+              quantized/quantize_ref.c quantized/quantize_blocks.c quantized/quantize_q8_1_ref.c quantized/mul_mat_ref.c
+              quantized/mul_mat_job.c quantized/quantized_plain.c)
+if(BW_X86)
+  bw_op_sources(quantized/quantized_avx2.c quantized/quantized_avx512.c quantized/quant_dot_avx2.c)
+endif()
+bw_cases_sources(quantized/get_rows_cases.c quantized/quantize_cases.c quantized/mul_mat_cases.c)

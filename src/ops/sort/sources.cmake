@@ -1,1 +1,2 @@
-# The sources of this family.
+bw_op_sources(sort/sort_ref.c sort/sort_radix.c)
+bw_cases_sources(sort/sort_cases.c)

@@ -1,1 +1,5 @@
-# The sources of this family.
+bw_op_sources(ternary/where_ref.c ternary/where_plain.c)
+if(BW_X86)
+  bw_op_sources(ternary/where_avx2.c ternary/where_avx512.c)
+endif()
+bw_cases_sources(ternary/where_cases.c)

@@ -1,0 +1,108 @@
+/* matmul-conv-bench: times of products, convolutions and attention, one run for each line on its standard input, so
+ * that another program (compare_torch_matmul.py) can alternate it with its own runs.
+ *
+ *     matmul-conv-bench THREADS matmul TYPE M N K [t]                 t: b is transposed
+ *     matmul-conv-bench THREADS conv2d TYPE N C H W O K STRIDE PADDING GROUPS
+ *     matmul-conv-bench THREADS sdpa TYPE B H T S D
+ *
+ * For each line of input: the seconds of one run, by the clock and of processor time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bw_clock.h"
+#include "bw_element.h"
+#include "bw_mem.h"
+#include "bw_ops.h"
+#include "bw_rng.h"
+
+static void die(const char *text)
+{
+    fprintf(stderr, "matmul-conv-bench: %s\n", text);
+    exit(1);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bw_tensor tensors[8];
+static int n_tensors;
+static bw_rng rng;
+
+static bw_tensor *add(bw_dtype dtype, int n_dims, const int64_t *dims)
+{
+    bw_tensor *t = &tensors[n_tensors++];
+    *t = bw_tensor_view(dtype, n_dims, dims, NULL);
+    int64_t n = bw_tensor_elements(t);
+    t->data = bw_alloc_aligned((size_t)bw_tensor_bytes(dtype, n_dims, dims));
+    if (!t->data)
+        die("no memory");
+    for (int64_t i = 0; i < n; i++)
+        bw_element_set_f64(dtype, t->data, i, bw_rng_f64(&rng) - 0.5);
+    return t;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t v[16] = {0};
+    bw_err err = {0};
+    bw_device *device;
+    if (argc < 6 || bw_device_open(NULL, atoi(argv[1]), &device, &err) != BW_OK)
+        die("THREADS matmul|conv2d|sdpa TYPE sizes");
+    bw_dtype dtype = bw_dtype_from_name(argv[3]);
+    for (int i = 4; i < argc && i < 20; i++)
+        v[i - 4] = atoll(argv[i]);
+    bw_rng_init(&rng, 1);
+    bw_op_call call = {.op = bw_op_from_name(argv[2]), .n_in = 2, .n_out = 1};
+    bw_conv2d_params conv = {v[6], v[6], v[7], v[7], 1, 1, 0, 0, v[8]};
+    bw_sdpa_params sdpa = {.scale = 0.125f};
+    if (call.op == BW_OP_MATMUL) {
+        bool is_transposed = argc > 7 && strcmp(argv[7], "t") == 0;
+        call.in[0] = add(dtype, 2, (int64_t[]){v[0], v[2]});
+        bw_tensor *b = add(dtype, 2, (int64_t[]){v[2], v[1]});
+        if (is_transposed) {
+            b->strides[0] = 1;
+            b->strides[1] = v[2];
+        }
+        call.in[1] = b;
+        call.out[0] = add(dtype, 2, (int64_t[]){v[0], v[1]});
+    } else if (call.op == BW_OP_CONV2D) {
+        call.params = &conv;
+        call.in[0] = add(dtype, 4, v);
+        call.in[1] = add(dtype, 4, (int64_t[]){v[4], v[1] / v[8], v[5], v[5]});
+        call.out[0] =
+            add(dtype, 4,
+                (int64_t[]){v[0], v[4], (v[2] + 2 * v[7] - v[5]) / v[6] + 1, (v[3] + 2 * v[7] - v[5]) / v[6] + 1});
+    } else if (call.op == BW_OP_SDPA) {
+        call.params = &sdpa;
+        call.n_in = 4;
+        call.in[0] = add(dtype, 4, (int64_t[]){v[0], v[1], v[2], v[4]});
+        call.in[1] = add(dtype, 4, (int64_t[]){v[0], v[1], v[3], v[4]});
+        call.in[2] = add(dtype, 4, (int64_t[]){v[0], v[1], v[3], v[4]});
+        call.out[0] = add(dtype, 4, (int64_t[]){v[0], v[1], v[2], v[4]});
+    } else {
+        die("an op this program does not know");
+    }
+    if (bw_op_prepare(&call, device, NULL, &err) != BW_OK)
+        die(err.text);
+    fprintf(stderr, "%s: %s\n", device->description, call.variant);
+    char line[16];
+    while (fgets(line, sizeof line, stdin)) {
+        double cpu = cpu_seconds();
+        int64_t begin = bw_clock_now_ns();
+        if (bw_op_run(&call, device, &err) != BW_OK)
+            die(err.text);
+        double seconds = (double)(bw_clock_now_ns() - begin) * 1e-9;
+        printf("%.9f %.9f\n", seconds, cpu_seconds() - cpu);
+        fflush(stdout);
+    }
+    for (int i = 0; i < n_tensors; i++)
+        bw_free(tensors[i].data);
+    bw_device_close(device);
+    return 0;
+}

@@ -1,0 +1,3 @@
+/* CAST, for any CPU. */
+#define BW_VEC_PLAIN
+#include "cast/cast_simd.h"

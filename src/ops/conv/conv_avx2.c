@@ -1,0 +1,3 @@
+/* The convolutions, for AVX2, FMA and F16C. */
+#define BW_VEC_AVX2
+#include "conv/conv_simd.h"

@@ -1,0 +1,3 @@
+/* The convolutions, for AVX-512. */
+#define BW_VEC_AVX512
+#include "conv/conv_simd.h"

@@ -1,0 +1,3 @@
+/* The convolutions, for any processor. */
+#define BW_VEC_PLAIN
+#include "conv/conv_simd.h"

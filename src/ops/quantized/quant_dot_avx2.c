@@ -1,0 +1,106 @@
+/* Integer products of quantised rows with q8_1 columns, and values of blocks, in AVX2. Levels are multiplied and summed
+ * as integers within halves of a group of 32, scales are applied in f32. Weights of -128 to 127 and columns of -127 to
+ * 127: a pair of products is at most 32512, which 16 bits hold. */
+#define BW_VEC_AVX2
+#include "bw_each.h"
+#include "quant_unpack_avx2.h"
+
+bw_op_kernel bw_quant_dot_avx2, bw_dequantize_blocks_avx2;
+
+/* d[0] in the lower half, d[1] in the upper. */
+BW_INLINE __m256 halves(const float *d)
+{
+    return _mm256_blend_ps(_mm256_broadcast_ss(d), _mm256_broadcast_ss(d + 1), 0xf0);
+}
+
+/* BW_QUANT_ROWS rows, n_groups groups each, `stride` groups apart, times one column. */
+BW_INLINE void dot_rows(const bw_quant_group *g, int64_t stride, int64_t n_groups, bool has_min, const uint8_t *x,
+                        float *sums)
+{
+    const __m256i ones16 = _mm256_set1_epi16(1), ones8 = _mm256_set1_epi8(1);
+    __m256 acc[BW_QUANT_ROWS];
+    BW_UNROLL for (int r = 0; r < BW_QUANT_ROWS; r++) acc[r] = _mm256_setzero_ps();
+    for (int64_t i = 0; i < n_groups; i++, g++, x += 36) {
+        const __m256i xq = unpack_load(x + 4);
+        const __m256 dx = _mm256_set1_ps(bw_load_f16(x));
+        __m256 x_sum = _mm256_setzero_ps();
+        if (has_min)
+            x_sum = _mm256_mul_ps(dx, _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(ones8, xq), ones16)));
+        BW_UNROLL for (int r = 0; r < BW_QUANT_ROWS; r++)
+        {
+            const bw_quant_group *w = g + r * stride;
+            __m256i wq = unpack_load((const uint8_t *)w->q);
+            __m256i p = _mm256_maddubs_epi16(_mm256_abs_epi8(wq), _mm256_sign_epi8(xq, wq));
+            __m256 products = _mm256_cvtepi32_ps(_mm256_madd_epi16(p, ones16));
+            acc[r] = _mm256_fmadd_ps(products, _mm256_mul_ps(halves(w->d), dx), acc[r]);
+            if (has_min)
+                acc[r] = _mm256_fnmadd_ps(x_sum, halves(w->m), acc[r]);
+        }
+    }
+    BW_UNROLL for (int r = 0; r < BW_QUANT_ROWS; r++) sums[r] = vf_sum(acc[r]);
+}
+
+static bool has_min(bw_dtype dtype)
+{
+    return dtype == BW_Q4_1 || dtype == BW_Q5_1 || dtype == BW_Q2_K || dtype == BW_Q4_K || dtype == BW_Q5_K;
+}
+
+static void rows_dot(const bw_quant_job *job, const bw_quant_task *task, int64_t row, int64_t n_rows, void *scratch)
+{
+    bw_quant_group *groups = scratch; /* [BW_QUANT_ROWS, k / 32] */
+    int64_t n_groups = job->k / 32;
+    for (int64_t n = row; n < row + n_rows; n += BW_QUANT_ROWS) {
+        int64_t n_here = row + n_rows - n < BW_QUANT_ROWS ? row + n_rows - n : BW_QUANT_ROWS;
+        for (int64_t r = 0; r < BW_QUANT_ROWS; r++) /* the last ones may repeat a row */
+            unpack_groups(job->dtype, task->w + (n + (r < n_here ? r : 0)) * job->w_row, job->k, groups + r * n_groups);
+        for (int64_t t = 0; t < job->n_columns; t++) {
+            float sums[BW_QUANT_ROWS];
+            const uint8_t *x = task->x + t * job->x_row;
+            if (has_min(job->dtype))
+                dot_rows(groups, n_groups, n_groups, true, x, sums);
+            else
+                dot_rows(groups, n_groups, n_groups, false, x, sums);
+            memcpy(&task->y[t * job->y_row + n], sums, (size_t)n_here * 4);
+        }
+    }
+}
+
+void bw_quant_dot_avx2(const bw_op_call *call, bw_member *member)
+{
+    bw_quant_job_run(call, member, rows_dot);
+}
+
+/* Values of n_groups groups: multiplied, then subtracted, each rounded. */
+BW_INLINE void group_values(const bw_quant_group *g, int64_t n_groups, float *y)
+{
+    for (int64_t i = 0; i < n_groups; i++, y += 32)
+        for (int j = 0; j < 4; j++) {
+            vf v = _mm256_mul_ps(vf_set1(g[i].d[j / 2]), vf_load_i8(g[i].q + j * 8));
+            vf_store(y + j * 8, _mm256_sub_ps(v, vf_set1(g[i].m[j / 2])));
+        }
+}
+
+void bw_dequantize_blocks_avx2(const bw_op_call *call, bw_member *member)
+{
+    const bw_tensor *x = call->in[0], *y = call->out[0];
+    bw_rows from, to;
+    bw_rows_init(&from, x);
+    bw_rows_init(&to, y);
+    int64_t step = y->strides[y->n_dims - 1], size = bw_dtype_block_bytes(y->dtype);
+    int64_t per_row = (from.n_columns + BW_QUANT_MOST - 1) / BW_QUANT_MOST, begin, end;
+    if (!bw_op_my_share(member, from.n_rows * per_row, BW_QUANT_MOST, 4096, &begin, &end))
+        return;
+    bw_quant_group groups[BW_QUANT_MOST / 32];
+    float values[BW_QUANT_MOST];
+    for (int64_t c = begin; c < end; c++) {
+        int64_t r = c / per_row, i = c % per_row * BW_QUANT_MOST;
+        int64_t n = from.n_columns - i < BW_QUANT_MOST ? from.n_columns - i : BW_QUANT_MOST;
+        const uint8_t *src = (const uint8_t *)x->data + bw_quant_bytes(x->dtype, bw_rows_offset(&from, r) + i);
+        char *dst = (char *)y->data + (bw_rows_offset(&to, r) + i * step) * size;
+        bool is_direct = y->dtype == BW_F32 && step == 1;
+        unpack_groups(x->dtype, src, n, groups);
+        group_values(groups, n / 32, is_direct ? (float *)(void *)dst : values);
+        if (!is_direct)
+            bw_each_store(y->dtype, dst, step, values, n);
+    }
+}

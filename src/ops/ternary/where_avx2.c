@@ -1,0 +1,3 @@
+/* WHERE, for AVX2, FMA and F16C. */
+#define BW_VEC_AVX2
+#include "ternary/where_simd.h"

@@ -1,0 +1,3 @@
+/* WHERE, for AVX-512. */
+#define BW_VEC_AVX512
+#include "ternary/where_simd.h"
