@@ -20,6 +20,9 @@ static void test_creation(void **state)
     assert_ok(bw_array_full(device, BW_U8, DIMS(3), 300, &x, &err), err);
     assert_memory_equal(bw_array_data(x), "\377\377\377", 3);
     bw_array_free(x);
+    assert_ok(bw_array_full(device, BW_I8, DIMS(3), -300, &x, &err), err);
+    assert_memory_equal(bw_array_data(x), "\200\200\200", 3);
+    bw_array_free(x);
     assert_ok(bw_array_arange(device, BW_F32, 1, -1, -0.5, &x, &err), err);
     expect(x, DIMS(4), 1, 0.5f, 0, -0.5f);
     assert_ok(bw_array_arange(device, BW_I64, 3, 3, 1, &x, &err), err);
