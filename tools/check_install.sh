@@ -13,5 +13,7 @@ lib=$(dirname "$(find "$place" -name 'libbeeswax.so' | head -1)")
 cc -std=c17 -Wall -Wextra -Werror -I"$place/include" examples/generate.c -o "$place/generate" -L"$lib" -lbeeswax -Wl,-rpath,"$lib"
 if "$place/generate" /nonexistent.gguf hello 2>"$place/err"; then echo "the example succeeded without a model"; exit 1; fi
 grep -q nonexistent "$place/err"
+cc -std=c17 -Wall -Wextra -Werror -I"$place/include" examples/arrays.c -o "$place/arrays" -L"$lib" -lbeeswax -Wl,-rpath,"$lib"
+"$place/arrays" "$place/arrays.safetensors" >/dev/null
 "$place/bin/beeswax" --version
 [ "$("$place/bin/llm-worker-rbee-cpu" --build-info)" = release ]

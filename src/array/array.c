@@ -247,11 +247,12 @@ bw_status array_common_shape(const char *name, const bw_array *a, const bw_array
         int64_t one = i <= a->t.n_dims ? a->t.dims[a->t.n_dims - i] : 1;
         int64_t two = i <= b->t.n_dims ? b->t.dims[b->t.n_dims - i] : 1;
         if (one != two && one != 1 && two != 1) {
-            char text[128];
-            return array_fail(err, name, a,
-                              "the shapes cannot be broadcast to one another: dimension %d from the end "
-                              "is %lld and %lld; y %s",
-                              i, (long long)one, (long long)two, bw_tensor_describe(&b->t, text, sizeof text));
+            char text_a[128], text_b[128];
+            return bw_fail(err, BW_E_ARG,
+                           "%s: the shapes cannot be broadcast to one another: dimension %d from the end is %lld and "
+                           "%lld; in0 %s, in1 %s",
+                           name, i, (long long)one, (long long)two, bw_tensor_describe(&a->t, text_a, sizeof text_a),
+                           bw_tensor_describe(&b->t, text_b, sizeof text_b));
         }
         shape->dims[n - i] = one == 1 ? two : one;
     }

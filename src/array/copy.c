@@ -36,8 +36,12 @@ bw_status array_copy_into(const char *name, const bw_array *from, bw_tensor *to,
         return device->vtable->copy(device, to->data, from->t.data, n_bytes, err);
     if (array_is_blocks(to->dtype))
         return copy_rows(device, &from->t, to, err);
-    array_call call = {.op = "ucopy", .name = name, .n_in = 1, .in = {from}};
-    return array_call_into(&call, device, &to, 1, err);
+    bw_array bytes = *from; /* i8 travels as u8: the op knows the ten public types */
+    bw_tensor target = *to;
+    if (to->dtype == BW_I8)
+        bytes.t.dtype = target.dtype = BW_U8;
+    array_call call = {.op = "ucopy", .name = name, .n_in = 1, .in = {&bytes}};
+    return array_call_into(&call, device, (bw_tensor *const[]){&target}, 1, err);
 }
 
 bw_status bw_array_copy(const bw_array *x, bw_array **out, bw_err *err)

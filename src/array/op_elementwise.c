@@ -97,9 +97,10 @@ bw_status bw_array_matmul(const bw_array *a, const bw_array *b, bw_array **out, 
 {
     *out = NULL;
     if (a->t.n_dims < 2 || b->t.n_dims < 2) {
-        char text[128];
-        return array_fail(err, "matmul", a, "both need at least two dimensions; y %s",
-                          bw_tensor_describe(&b->t, text, sizeof text));
+        char text_a[128], text_b[128];
+        return bw_fail(err, BW_E_ARG, "matmul: both need at least two dimensions; in0 %s, in1 %s",
+                       bw_tensor_describe(&a->t, text_a, sizeof text_a),
+                       bw_tensor_describe(&b->t, text_b, sizeof text_b));
     }
     /* the leading dimensions alone */
     bw_array leading_a = *a, leading_b = *b;

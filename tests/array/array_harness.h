@@ -1,0 +1,82 @@
+/* What the tests of arrays share: one device, short ways to make arrays of f32 and to look at them. */
+#ifndef BW_ARRAY_HARNESS_H
+#define BW_ARRAY_HARNESS_H
+
+#include "../bw_test.h"
+
+#define DIMS(...)                                                                                                      \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                                             \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+static bw_device *device;
+
+static inline int open_device(void **state)
+{
+    bw_err err = {0};
+    (void)state;
+    return bw_device_open("cpu", 2, &device, &err) == BW_OK ? 0 : -1;
+}
+
+static inline int close_device(void **state)
+{
+    (void)state;
+    bw_device_close(device);
+    return bw_array_live() == 0 ? 0 : -1;
+}
+
+/* f32 0, 1, 2, ... in this shape. */
+static inline bw_array *counting(int n_dims, const int64_t *dims)
+{
+    bw_err err = {0};
+    bw_array *flat, *x;
+    int64_t n = 1;
+    for (int i = 0; i < n_dims; i++)
+        n *= dims[i];
+    assert_ok(bw_array_arange(device, BW_F32, 0, (double)n, 1, &flat, &err), err);
+    assert_ok(bw_array_reshape(flat, n_dims, dims, &x, &err), err);
+    bw_array_free(flat);
+    return x;
+}
+
+static inline bw_array *f32_array(int n_dims, const int64_t *dims, const float *values, size_t n)
+{
+    bw_err err = {0};
+    bw_array *x;
+    assert_ok(bw_array_from_data(device, BW_F32, n_dims, dims, values, n * sizeof *values, &x, &err), err);
+    return x;
+}
+
+/* Shape and f32 values (within 1e-5), then frees x. */
+static inline void expect_at(const char *where, int line, bw_array *x, int n_dims, const int64_t *dims,
+                             const float *values)
+{
+    bw_err err = {0};
+    float got[4096];
+    char text[128];
+    int64_t n = bw_array_elements(x);
+    if (bw_array_n_dims(x) != n_dims || memcmp(bw_array_dims(x), dims, (size_t)n_dims * sizeof *dims) != 0)
+        fail_msg("%s:%d: it is %s", where, line, bw_array_describe(x, text, sizeof text));
+    assert_int_equal(bw_array_dtype(x), BW_F32);
+    assert_true(n <= 4096);
+    assert_ok(bw_array_read(x, got, (size_t)n * sizeof *got, &err), err);
+    for (int64_t i = 0; i < n; i++)
+        if (!(got[i] - values[i] < 1e-5f && values[i] - got[i] < 1e-5f))
+            fail_msg("%s:%d: element %d is %g, not %g", where, line, (int)i, (double)got[i], (double)values[i]);
+    bw_array_free(x);
+}
+#define expect(x, dims_of, ...) expect_at(__FILE__, __LINE__, x, dims_of, (const float[]){__VA_ARGS__})
+
+/* The call fails, gives no array, and its sentence holds these words. */
+#define expect_failure(call, out, words)                                                                               \
+    do {                                                                                                               \
+        bw_err err_ = {0};                                                                                             \
+        bw_err *error = &err_;                                                                                         \
+        assert_int_equal((call), BW_E_ARG);                                                                            \
+        assert_null(out);                                                                                              \
+        if (!strstr(err_.text, words))                                                                                 \
+            fail_msg("\"%s\" does not say \"%s\"", err_.text, words);                                                  \
+    } while (0)
+
+#endif
