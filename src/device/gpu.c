@@ -134,17 +134,12 @@ static bw_status gpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t
     return error ? fail(g, err, error, "memory information") : BW_OK;
 }
 
-static const bw_device_vtable cuda_vtable = {
-    .kind_name = "cuda",
-    .destroy = gpu_destroy,
-    .alloc = gpu_alloc,
-    .release = gpu_release,
-    .upload = gpu_upload,
-    .download = gpu_download,
-    .copy = gpu_copy,
-    .synchronise = gpu_synchronise,
-    .memory_info = gpu_memory_info,
-};
+#define GPU_VTABLE(kind)                                                                                               \
+    {                                                                                                                  \
+        .kind_name = kind, .destroy = gpu_destroy, .alloc = gpu_alloc, .release = gpu_release, .upload = gpu_upload,   \
+        .download = gpu_download, .copy = gpu_copy, .synchronise = gpu_synchronise, .memory_info = gpu_memory_info,    \
+    }
+static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GPU_VTABLE("cuda");
 
 /* ---- code objects and kernels ---------------------------------------------------------------------------------- */
 
@@ -286,7 +281,8 @@ bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, b
     if (!g)
         return bw_fail_memory(err, sizeof *g, "a device");
     g->driver = driver;
-    g->device = (bw_device){.vtable = &cuda_vtable, .kind = driver->kind, .index = index};
+    g->device = (bw_device){
+        .vtable = driver->kind == BW_DEVICE_ROCM ? &rocm_vtable : &cuda_vtable, .kind = driver->kind, .index = index};
     g->device.cpu = bw_cpu_get_features();
     snprintf(g->device.name, sizeof g->device.name, "%s:%d", driver->kind_name, index);
     error = driver->open(index, &g->context, &g->info);

@@ -41,7 +41,7 @@ typedef struct bw_gpu_driver {
 
 enum { BW_GPU_NOT_FOUND = -1 };
 
-extern const bw_gpu_driver bw_gpu_driver_cuda;
+extern const bw_gpu_driver bw_gpu_driver_hip, bw_gpu_driver_cuda;
 
 /* Code objects that were compiled into this program (made by the build: cmake/kernels.cmake). */
 typedef struct bw_code_object {

@@ -1,0 +1,239 @@
+/* The HIP module API behind the GPU table, by dlopen: nothing of ROCm's is needed to build or to start. BW_HIP_LIBRARY
+ * names another library in place of libamdhip64.so.7, .6 or .5 (tests use it). Signatures and constants: Debian's
+ * libamdhip64-dev 5.2.3 (hip/hip_runtime_api.h; tests/device/hip_abi_test.c holds them against it) and, for
+ * hipGetDevicePropertiesR0600, the same header of HIP 6.
+ *
+ * Nothing here has run on an AMD card yet. */
+#include "gpu_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver_hip.h"
+
+static struct {
+#define HIP(name, arguments) int(*name) arguments;
+    BW_HIP_FUNCTIONS
+#undef HIP
+    const char *(*hipGetErrorString)(int error);
+    int (*hipGetDevicePropertiesR0600)(void *properties, int device); /* HIP 6 and later */
+} hip;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bw_err load_error;
+
+static void *open_library(const char **name)
+{
+    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+    *name = getenv("BW_HIP_LIBRARY");
+    if (*name && **name)
+        return dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+    *name = "libamdhip64";
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+static void load_once(void)
+{
+    const char *name, *missing = NULL;
+    void *library = open_library(&name);
+    if (!library) {
+        const char *why = dlerror();
+        bw_fail(&load_error, BW_E_DEVICE,
+                "%s cannot be loaded (%s): install the HIP runtime, such as Debian's libamdhip64-5 or ROCm's "
+                "hip-runtime-amd",
+                name, why ? why : "not found");
+        return;
+    }
+#define HIP(function, arguments)                                                                                       \
+    *(void **)&hip.function = dlsym(library, #function);                                                               \
+    if (!hip.function)                                                                                                 \
+        missing = #function;
+    BW_HIP_FUNCTIONS
+#undef HIP
+    *(void **)&hip.hipGetErrorString = dlsym(library, "hipGetErrorString");
+    *(void **)&hip.hipGetDevicePropertiesR0600 = dlsym(library, "hipGetDevicePropertiesR0600");
+    if (missing || !hip.hipGetErrorString) {
+        bw_fail(&load_error, BW_E_DEVICE, "%s lacks %s: it is no HIP runtime, or older than 5", name,
+                missing ? missing : "hipGetErrorString");
+        return;
+    }
+    int error = hip.hipInit(0);
+    if (error)
+        bw_fail(
+            &load_error, BW_E_DEVICE,
+            "the HIP runtime (%s) finds no usable AMD GPU: %s; the kernel driver amdgpu must be loaded and /dev/kfd "
+            "be readable and writable for this user",
+            name, hip.hipGetErrorString(error));
+}
+
+static bw_status hip_load(bw_err *err)
+{
+    pthread_once(&once, load_once);
+    if (load_error.status != BW_OK && err)
+        *err = load_error;
+    return load_error.status;
+}
+
+static int hip_count(int *n)
+{
+    return hip.hipGetDeviceCount(n);
+}
+
+/* "gfx90a:sramecc+:xnack-" to "gfx90a". */
+static void copy_target(char *target, size_t size, const char *arch)
+{
+    size_t n = strcspn(arch, ":");
+    snprintf(target, size, "%.*s", (int)(n < size ? n : size - 1), arch);
+}
+
+/* Contexts are the devices themselves: HIP's current device belongs to the thread. The number is kept beside 1, so that
+ * device 0 is no NULL. */
+static int hip_open(int index, void **context, bw_gpu_info *info)
+{
+    /* room for either version's structure and whatever a later one adds */
+    static const size_t room = 16384;
+    char *properties = calloc(1, room);
+    if (!properties)
+        return BW_HIP_OUT_OF_MEMORY;
+    bool is_new = hip.hipGetDevicePropertiesR0600 != NULL;
+    int error =
+        is_new ? hip.hipGetDevicePropertiesR0600(properties, index) : hip.hipGetDeviceProperties(properties, index);
+    if (!error) {
+        uint64_t shared;
+        int32_t units, wave;
+        memcpy(&shared, properties + (is_new ? BW_HIP_R0600_SHARED : BW_HIP_R0000_SHARED), sizeof shared);
+        memcpy(&units, properties + (is_new ? BW_HIP_R0600_UNITS : BW_HIP_R0000_UNITS), sizeof units);
+        memcpy(&wave, properties + (is_new ? BW_HIP_R0600_WAVE : BW_HIP_R0000_WAVE), sizeof wave);
+        snprintf(info->name, sizeof info->name, "%.79s", properties);
+        copy_target(info->target, sizeof info->target, properties + (is_new ? BW_HIP_R0600_ARCH : BW_HIP_R0000_ARCH));
+        info->shared_bytes_per_block = (int64_t)shared;
+        info->units = units > 0 ? units : 1;
+        info->wave = wave;
+        *context = (void *)((uintptr_t)index + 1);
+    }
+    free(properties);
+    return error ? error : hip.hipSetDevice(index);
+}
+
+static void hip_close(int index, void *context)
+{
+    (void)index;
+    (void)context;
+}
+
+static int hip_make_current(void *context)
+{
+    return hip.hipSetDevice((int)((uintptr_t)context - 1));
+}
+
+static int hip_alloc(size_t n_bytes, void **address)
+{
+    return hip.hipMalloc(address, n_bytes);
+}
+
+static int hip_release(void *address)
+{
+    return hip.hipFree(address);
+}
+
+static int hip_upload(void *dst, const void *host_src, size_t n_bytes, void *stream)
+{
+    /* Unlike CUDA's, this may still read pageable memory after it has returned. */
+    int error = hip.hipMemcpyAsync(dst, host_src, n_bytes, BW_HIP_HOST_TO_DEVICE, stream);
+    return error ? error : hip.hipStreamSynchronize(stream);
+}
+
+static int hip_download(void *host_dst, const void *src, size_t n_bytes, void *stream)
+{
+    int error = hip.hipMemcpyAsync(host_dst, src, n_bytes, BW_HIP_DEVICE_TO_HOST, stream);
+    return error ? error : hip.hipStreamSynchronize(stream);
+}
+
+static int hip_copy(void *dst, const void *src, size_t n_bytes, void *stream)
+{
+    return hip.hipMemcpyAsync(dst, src, n_bytes, BW_HIP_DEVICE_TO_DEVICE, stream);
+}
+
+static int hip_memory_info(size_t *free_bytes, size_t *total_bytes)
+{
+    return hip.hipMemGetInfo(free_bytes, total_bytes);
+}
+
+static int hip_stream_new(void **stream)
+{
+    return hip.hipStreamCreateWithFlags(stream, BW_HIP_STREAM_NON_BLOCKING);
+}
+
+static void hip_stream_free(void *stream)
+{
+    hip.hipStreamDestroy(stream);
+}
+
+static int hip_synchronise(void *stream)
+{
+    return hip.hipStreamSynchronize(stream);
+}
+
+static int hip_module_load(const void *image, void **module)
+{
+    return hip.hipModuleLoadData(module, image);
+}
+
+static void hip_module_free(void *module)
+{
+    hip.hipModuleUnload(module);
+}
+
+static int hip_find(void *module, const char *name, void **function)
+{
+    int error = hip.hipModuleGetFunction(function, module, name);
+    return error == BW_HIP_NOT_FOUND ? BW_GPU_NOT_FOUND : error;
+}
+
+static int hip_launch(void *function, const bw_gpu_grid *grid, void *stream, void **args)
+{
+    return hip.hipModuleLaunchKernel(function, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads, 1, 1,
+                                     grid->shared_bytes, stream, args, NULL);
+}
+
+static const char *hip_error_text(int error)
+{
+    const char *text = hip.hipGetErrorString(error);
+    return text ? text : "unknown error";
+}
+
+static bool hip_is_out_of_memory(int error)
+{
+    return error == BW_HIP_OUT_OF_MEMORY;
+}
+
+const bw_gpu_driver bw_gpu_driver_hip = {
+    .kind_name = "rocm",
+    .kind = BW_DEVICE_ROCM,
+    .load = hip_load,
+    .count = hip_count,
+    .open = hip_open,
+    .close = hip_close,
+    .make_current = hip_make_current,
+    .alloc = hip_alloc,
+    .release = hip_release,
+    .upload = hip_upload,
+    .download = hip_download,
+    .copy = hip_copy,
+    .memory_info = hip_memory_info,
+    .stream_new = hip_stream_new,
+    .stream_free = hip_stream_free,
+    .synchronise = hip_synchronise,
+    .module_load = hip_module_load,
+    .module_free = hip_module_free,
+    .find = hip_find,
+    .launch = hip_launch,
+    .error_text = hip_error_text,
+    .is_out_of_memory = hip_is_out_of_memory,
+};

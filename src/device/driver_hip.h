@@ -1,0 +1,49 @@
+/* What driver_hip.c takes from HIP's headers, on its own so that a test can hold it against the real ones. */
+#ifndef BW_DRIVER_HIP_H
+#define BW_DRIVER_HIP_H
+
+#include <stddef.h>
+
+/* HIP(name, arguments): functions of HIP 5 that are still there under this name in HIP 7; all return hipError_t.
+ * Handles (streams, modules, functions) are pointers; enums are int. */
+#define BW_HIP_FUNCTIONS                                                                                               \
+    HIP(hipInit, (unsigned flags))                                                                                     \
+    HIP(hipGetDeviceCount, (int *count))                                                                               \
+    HIP(hipSetDevice, (int device))                                                                                    \
+    HIP(hipGetDeviceProperties, (void *properties, int device))                                                        \
+    HIP(hipMalloc, (void **address, size_t n_bytes))                                                                   \
+    HIP(hipFree, (void *address))                                                                                      \
+    HIP(hipMemGetInfo, (size_t * free_bytes, size_t * total_bytes))                                                    \
+    HIP(hipMemcpyAsync, (void *dst, const void *src, size_t n_bytes, int kind, void *stream))                          \
+    HIP(hipStreamCreateWithFlags, (void **stream, unsigned flags))                                                     \
+    HIP(hipStreamDestroy, (void *stream))                                                                              \
+    HIP(hipStreamSynchronize, (void *stream))                                                                          \
+    HIP(hipModuleLoadData, (void **module, const void *image))                                                         \
+    HIP(hipModuleUnload, (void *module))                                                                               \
+    HIP(hipModuleGetFunction, (void **function, void *module, const char *name))                                       \
+    HIP(hipModuleLaunchKernel,                                                                                         \
+        (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,        \
+         unsigned block_z, unsigned shared_bytes, void *stream, void **args, void **extra))
+
+enum {
+    BW_HIP_OUT_OF_MEMORY = 2,
+    BW_HIP_NOT_FOUND = 500,
+    BW_HIP_HOST_TO_DEVICE = 1,
+    BW_HIP_DEVICE_TO_HOST = 2,
+    BW_HIP_DEVICE_TO_DEVICE = 3,
+    BW_HIP_STREAM_NON_BLOCKING = 1
+};
+
+/* Byte offsets in hipDeviceProp_t: HIP 5's, and that of HIP 6 and 7 (the R0600 form). */
+enum {
+    BW_HIP_R0000_SHARED = 264, /* size_t sharedMemPerBlock */
+    BW_HIP_R0000_WAVE = 276,   /* int warpSize */
+    BW_HIP_R0000_UNITS = 336,  /* int multiProcessorCount */
+    BW_HIP_R0000_ARCH = 396,   /* char gcnArchName[256] */
+    BW_HIP_R0600_SHARED = 296,
+    BW_HIP_R0600_WAVE = 308,
+    BW_HIP_R0600_UNITS = 388,
+    BW_HIP_R0600_ARCH = 1160
+};
+
+#endif

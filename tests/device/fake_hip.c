@@ -1,0 +1,143 @@
+/* libamdhip64 as far as driver_hip.c knows it, on host memory: allocations, copies, modules that hold kernels named
+ * "known", launches that are counted. Environment: FAKE_HIP_ARCH (gfx90a:sramecc+:xnack-), FAKE_HIP_FAIL (a function's
+ * name: that function fails), FAKE_HIP_OLD is not there: the R0600 form is always offered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/device/driver_hip.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { INVALID = 1, N_DEVICES = 2 };
+
+EXPORT int fake_hip_launches, fake_hip_live;
+static int module_token, function_token, stream_token;
+
+static int result(const char *function)
+{
+    const char *fail = getenv("FAKE_HIP_FAIL");
+    return fail && strcmp(fail, function) == 0 ? INVALID : 0;
+}
+
+#define HIP(name, arguments) EXPORT int name arguments;
+BW_HIP_FUNCTIONS
+#undef HIP
+EXPORT const char *hipGetErrorString(int error);
+EXPORT int hipGetDevicePropertiesR0600(void *properties, int device);
+
+const char *hipGetErrorString(int error)
+{
+    return error == BW_HIP_OUT_OF_MEMORY ? "out of memory" : error == INVALID ? "invalid value" : "no error";
+}
+
+int hipInit(unsigned flags)
+{
+    (void)flags;
+    return result("hipInit");
+}
+
+int hipGetDeviceCount(int *count)
+{
+    *count = N_DEVICES;
+    return result("hipGetDeviceCount");
+}
+
+int hipSetDevice(int device)
+{
+    return device < 0 || device >= N_DEVICES ? INVALID : result("hipSetDevice");
+}
+
+int hipGetDevicePropertiesR0600(void *properties, int device)
+{
+    const char *arch = getenv("FAKE_HIP_ARCH");
+    char *p = properties;
+    (void)device;
+    strcpy(p, "Fake Instinct");
+    memcpy(p + BW_HIP_R0600_SHARED, &(size_t){65536}, sizeof(size_t));
+    memcpy(p + BW_HIP_R0600_WAVE, &(int){64}, sizeof(int));
+    memcpy(p + BW_HIP_R0600_UNITS, &(int){104}, sizeof(int));
+    strcpy(p + BW_HIP_R0600_ARCH, arch ? arch : "gfx90a:sramecc+:xnack-");
+    return result("hipGetDeviceProperties");
+}
+
+int hipGetDeviceProperties(void *properties, int device)
+{
+    (void)properties;
+    (void)device;
+    return INVALID;
+}
+
+int hipMalloc(void **address, size_t n_bytes)
+{
+    if (n_bytes > (size_t)1 << 40)
+        return BW_HIP_OUT_OF_MEMORY;
+    *address = malloc(n_bytes);
+    fake_hip_live++;
+    return result("hipMalloc");
+}
+
+int hipFree(void *address)
+{
+    free(address);
+    fake_hip_live--;
+    return 0;
+}
+
+int hipMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = (size_t)48 << 30;
+    *total_bytes = (size_t)64 << 30;
+    return result("hipMemGetInfo");
+}
+
+int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *stream)
+{
+    if (kind < BW_HIP_HOST_TO_DEVICE || kind > BW_HIP_DEVICE_TO_DEVICE || stream != &stream_token)
+        return INVALID;
+    memcpy(dst, src, n_bytes);
+    return result("hipMemcpyAsync");
+}
+
+int hipStreamCreateWithFlags(void **stream, unsigned flags)
+{
+    *stream = &stream_token;
+    return flags == BW_HIP_STREAM_NON_BLOCKING ? result("hipStreamCreateWithFlags") : INVALID;
+}
+
+int hipStreamDestroy(void *stream)
+{
+    return stream == &stream_token ? 0 : INVALID;
+}
+
+int hipStreamSynchronize(void *stream)
+{
+    return stream == &stream_token ? result("hipStreamSynchronize") : INVALID;
+}
+
+int hipModuleLoadData(void **module, const void *image)
+{
+    *module = &module_token;
+    return memcmp(image, "code", 4) == 0 ? result("hipModuleLoadData") : INVALID;
+}
+
+int hipModuleUnload(void *module)
+{
+    return module == &module_token ? 0 : INVALID;
+}
+
+int hipModuleGetFunction(void **function, void *module, const char *name)
+{
+    (void)module;
+    *function = &function_token;
+    return strncmp(name, "known", 5) == 0 ? result("hipModuleGetFunction") : BW_HIP_NOT_FOUND;
+}
+
+int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **args,
+                          void **extra)
+{
+    if (function != &function_token || stream != &stream_token || extra || !args || grid_y * grid_z == 0 ||
+        block_y * block_z != 1 || block_x > 1024 || shared_bytes > 65536)
+        return INVALID;
+    fake_hip_launches += (int)grid_x;
+    return result("hipModuleLaunchKernel");
+}

@@ -1,0 +1,206 @@
+/* The GPU backend without a GPU: on a HIP library that computes nothing (fake_hip.c), and the sentences said where
+ * there is no runtime, no card or no kernel for it. */
+#include "../bw_test.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bw_gpu.h"
+#include "gpu_driver.h"
+
+/* Stands in place of what the build embeds. */
+static const unsigned char image[] = "code", broken[] = "rubbish";
+const bw_code_object bw_code_objects[] = {{"first", "gfx90a", image, image + 4},
+                                          {"other", "gfx1100", broken, broken + 7},
+                                          {"second", "gfx90a", image, image + 4},
+                                          {"older", "sm_80", image, image + 4}};
+const int bw_n_code_objects = 4;
+
+static bw_device *open_fake(const char *name)
+{
+    bw_err err = {0};
+    bw_device *device = NULL;
+    if (bw_device_open(name, 0, &device, &err) != BW_OK)
+        fail_msg("%s", err.text);
+    return device;
+}
+
+static int *fake(const char *name)
+{
+    void *library = dlopen(getenv("BW_HIP_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(library);
+    return dlsym(library, name);
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:1");
+    assert_string_equal(device->name, "rocm:1");
+    assert_int_equal(device->kind, BW_DEVICE_ROCM);
+    assert_string_equal(device->description, "Fake Instinct, gfx90a, 104 units");
+    bw_buffer a, b;
+    const bw_device_vtable *v = device->vtable;
+    assert_int_equal(v->alloc(device, 100, BW_MEMORY_DENSE, "a", &a, &err), BW_OK);
+    assert_int_equal(v->alloc(device, 0, BW_MEMORY_SPARSE, "b", &b, &err), BW_OK);
+    v->release(device, &b);
+    assert_int_equal(v->alloc(device, 100, BW_MEMORY_SPARSE, "b", &b, &err), BW_OK);
+    char text[100] = "over and back", back[100] = "";
+    assert_int_equal(v->upload(device, a.data, text, sizeof text, &err), BW_OK);
+    assert_int_equal(v->copy(device, b.data, a.data, sizeof text, &err), BW_OK);
+    assert_int_equal(v->download(device, back, b.data, sizeof back, &err), BW_OK);
+    assert_string_equal(back, text);
+    assert_int_equal(v->synchronise(device, &err), BW_OK);
+    int64_t free_bytes, total;
+    assert_int_equal(v->memory_info(device, &free_bytes, &total, &err), BW_OK);
+    assert_int_equal(total >> 30, 64);
+    v->release(device, &a);
+    v->release(device, &b);
+    v->release(device, &b); /* empty: nothing happens */
+    assert_int_equal(v->alloc(device, SIZE_MAX / 2, BW_MEMORY_DENSE, "weights", &a, &err), BW_E_MEMORY);
+    assert_non_null(strstr(err.text, "rocm:1 (Fake Instinct): no memory for"));
+    assert_non_null(strstr(err.text, "(weights); 49152 of 65536 MiB are free"));
+    bw_device_close(device);
+    assert_int_equal(*fake("fake_hip_live"), 0);
+}
+
+static void test_kernels(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm");
+    bw_gpu_kernel *a, *b;
+    /* in no order, so that the sorted list is exercised */
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 20; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "known_%d", i * 7 % 20);
+            assert_int_equal(bw_gpu_find(device, name, &a, &err), BW_OK);
+            assert_int_equal(bw_gpu_find(device, name, &b, &err), BW_OK);
+            assert_ptr_equal(a, b);
+        }
+    assert_int_equal(bw_gpu_find(device, "unknown", &a, &err), BW_E_NOT_FOUND);
+    assert_non_null(strstr(err.text, "there is no kernel unknown for gfx90a"));
+    int64_t n = 5;
+    void *args[] = {&n};
+    int *launches = fake("fake_hip_launches");
+    *launches = 0;
+    bw_gpu_grid grid = bw_gpu_grid_for(device, 1000, 1);
+    assert_int_equal(bw_gpu_run(device, "known_1", &grid, args, &err), BW_OK);
+    assert_int_equal(*launches, 4);
+    grid = bw_gpu_grid_for(device, 0, 1);
+    assert_int_equal(bw_gpu_run(device, "known_1", &grid, args, &err), BW_OK);
+    assert_int_equal(*launches, 4);
+    grid = bw_gpu_grid_for(device, INT64_C(1) << 50, 4);
+    assert_int_equal(grid.blocks[0], 104 * 32);
+    grid.threads = 2048;
+    assert_int_equal(bw_gpu_run(device, "known_1", &grid, args, &err), BW_E_DEVICE);
+    assert_non_null(strstr(err.text, "rocm:0 (Fake Instinct): known_1: invalid value"));
+    bw_device_close(device);
+}
+
+static void refuse(const char *name, bw_status status, const char *part)
+{
+    bw_err err = {0};
+    bw_device *device = (void *)&err;
+    assert_int_equal(bw_device_open(name, 0, &device, &err), status);
+    assert_null(device);
+    if (!strstr(err.text, part))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    refuse("rocm:2", BW_E_NOT_FOUND, "device rocm:2 does not exist; there are 2");
+    refuse("rocm:", BW_E_NOT_FOUND, "is unknown");
+    refuse("rocm:x", BW_E_NOT_FOUND, "is unknown");
+    refuse("rocm:-1", BW_E_NOT_FOUND, "is unknown");
+    refuse("rocm:99999999999", BW_E_NOT_FOUND, "is unknown");
+    refuse("cpu:1", BW_E_NOT_FOUND, "is unknown");
+    refuse("metal:0", BW_E_NOT_FOUND, "cpu:0, rocm:N and cuda:N are what there is");
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    static const char *const functions[] = {"hipGetDeviceCount", "hipGetDeviceProperties", "hipSetDevice",
+                                            "hipStreamCreateWithFlags", "hipModuleLoadData"};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        setenv("FAKE_HIP_FAIL", functions[i], 1);
+        refuse("rocm:0", BW_E_DEVICE, "invalid value");
+        unsetenv("FAKE_HIP_FAIL");
+    }
+    bw_err err = {0};
+    bw_buffer buffer = {0};
+    char byte[1] = {0};
+    bw_device *device = open_fake("rocm:0");
+    const bw_device_vtable *v = device->vtable;
+    setenv("FAKE_HIP_FAIL", "hipMemcpyAsync", 1);
+    assert_int_equal(v->upload(device, byte, byte, 1, &err), BW_E_DEVICE);
+    assert_int_equal(v->download(device, byte, byte, 1, &err), BW_E_DEVICE);
+    assert_int_equal(v->copy(device, byte, byte, 1, &err), BW_E_DEVICE);
+    setenv("FAKE_HIP_FAIL", "hipStreamSynchronize", 1);
+    assert_int_equal(v->synchronise(device, &err), BW_E_DEVICE);
+    setenv("FAKE_HIP_FAIL", "hipMemGetInfo", 1);
+    assert_int_equal(v->memory_info(device, &(int64_t){0}, &(int64_t){0}, &err), BW_E_DEVICE);
+    setenv("FAKE_HIP_FAIL", "hipModuleGetFunction", 1);
+    assert_int_equal(bw_gpu_find(device, "known", &(bw_gpu_kernel *){NULL}, &err), BW_E_DEVICE);
+    setenv("FAKE_HIP_FAIL", "hipSetDevice", 1);
+    assert_int_equal(v->synchronise(device, &err), BW_E_DEVICE);
+    assert_int_equal(v->alloc(device, 1, BW_MEMORY_DENSE, "x", &buffer, &err), BW_E_DEVICE);
+    unsetenv("FAKE_HIP_FAIL");
+    bw_device_close(device);
+    /* a card that no code object fits, and one whose code object is broken */
+    setenv("FAKE_HIP_ARCH", "gfx1030", 1);
+    refuse("rocm:0", BW_E_DEVICE, "this build holds no kernels for gfx1030");
+    setenv("FAKE_HIP_ARCH", "gfx1100", 1);
+    refuse("rocm:0", BW_E_DEVICE, "the other kernels for gfx1100 do not load");
+    unsetenv("FAKE_HIP_ARCH");
+}
+
+/* What another process, in which the library is loaded anew, says with this library. */
+static void refuse_in_child(const char *library, const char *fail, const char *part)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bw_err err = {0};
+        bw_device *device;
+        if (library)
+            setenv("BW_HIP_LIBRARY", library, 1);
+        else
+            unsetenv("BW_HIP_LIBRARY");
+        if (fail)
+            setenv("FAKE_HIP_FAIL", fail, 1);
+        bool ok = bw_device_open("rocm:0", 0, &device, &err) == BW_E_DEVICE && strstr(err.text, part);
+        if (!ok)
+            fprintf(stderr, "\"%s\" does not say \"%s\"\n", err.text, part);
+        _exit(ok ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* First of all: the library is loaded once per process, and these processes must be without it. */
+static void test_no_runtime(void **state)
+{
+    (void)state;
+    refuse_in_child("/nowhere/libamdhip64.so", NULL, "/nowhere/libamdhip64.so cannot be loaded");
+    refuse_in_child("libm.so.6", NULL, "libm.so.6 lacks hip");
+    refuse_in_child(getenv("BW_HIP_LIBRARY"), "hipInit", "finds no usable AMD GPU: invalid value");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime), cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_kernels), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_failures)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
