@@ -17,7 +17,7 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 CASES = ["matmul f32 1024 1024 1024", "matmul bf16 1024 1024 1024", "matmul f16 1024 1024 1024",
          "matmul f32 1024 1024 1024 t", "matmul f32 64 2048 2048", "matmul f32 1 4096 4096", "matmul f32 1 4096 4096 t",
          "conv2d f32 1 320 64 64 320 3 1 1 1", "conv2d f32 1 320 64 64 320 1 1 0 1", "conv2d f32 1 64 64 64 128 3 2 1 1",
-         "conv2d f32 1 320 64 64 320 3 1 1 320", "conv2d bf16 1 320 64 64 320 3 1 1 1", "sdpa f32 1 8 512 512 64",
+         "conv2d f32 1 320 64 64 320 3 1 1 320", "conv2d bf16 1 64 32 32 64 3 1 1 1", "sdpa f32 1 8 512 512 64",
          "sdpa f32 1 8 1024 77 40"]
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Line coverage of a build made with -DBW_COVERAGE=ON whose tests have run. usage: tools/coverage.sh BUILD_DIRECTORY
-# Prints covered and total lines per module of src/, by gcov.
+# Prints covered and total lines per module of src/, by gcov; with --files also each file's and its first missed lines.
 set -eu
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 find "$build/src" -name '*.gcda' | while read -r data; do
     (cd "$work" && gcov -p -o "$(dirname "$data")" "$data" >/dev/null 2>&1 || true)
 done
-awk -F: '
+awk -F: -v files="${2:-}" '
     FNR == 1 { file = "" }
     $3 == "Source" || ($2 + 0 == 0 && $3 == "Source") { file = $4 }
     { if ($2 + 0 == 0) { if ($3 == "Source") file = $4; next } }
@@ -18,11 +18,16 @@ awk -F: '
         if (count == "-") next
         module = file; sub(/.*src\//, "", module); sub(/\/.*/, "", module)
         key = file ":" $2
-        if (!(key in seen)) { seen[key] = module; total[module]++ }
-        if (count !~ /^[#=]/ && !(key in hit)) { hit[key] = 1; covered[module]++ }
+        if (!(key in seen)) { seen[key] = module; total[module]++; in_file[key] = file; file_total[file]++; line[key] = $2 + 0 }
+        if (count !~ /^[#=]/ && !(key in hit)) { hit[key] = 1; covered[module]++; file_covered[file]++ }
     }
     END {
         for (m in total) { printf "%-12s %6d of %6d lines  %5.1f%%\n", m, covered[m], total[m], 100 * covered[m] / total[m]
                            a += covered[m]; b += total[m] }
+        if (files == "--files") {
+            for (k in seen) if (!(k in hit)) missed[in_file[k]] = missed[in_file[k]] " " line[k]
+            for (f in file_total) { name = f; sub(/.*src\//, "src/", name)
+                printf "%-44s %5d of %5d%s\n", name, file_covered[f], file_total[f], substr(missed[f], 1, 300) }
+        }
         if (b) printf "%-12s %6d of %6d lines  %5.1f%%\n", "all", a, b, 100 * a / b
     }' "$work"/*.gcov | sort

@@ -76,7 +76,11 @@ fi
 end
 
 begin "tests (gcc, release)"
-suite release build
+suite release build -LE conformance
+end
+
+begin "every op against its reference and against PyTorch (gcc, release)"
+suite "release conformance" build -L conformance -j 2
 end
 
 begin "installed library, header and example"
@@ -85,12 +89,18 @@ end
 
 begin "address and undefined-behaviour sanitizers (clang)"
 run "asan build" build asan
-BW_TEST_MODEL='' suite asan build-asan -LE speed
+BW_TEST_MODEL='' suite asan build-asan -LE 'speed|conformance'
+suite "asan conformance" build-asan -L conformance -j 2
 end
 
 begin "thread sanitizer (clang)"
 run "tsan build" build tsan
-BW_TEST_MODEL='' suite tsan build-tsan -L threads
+BW_TEST_MODEL='' suite tsan build-tsan -L threads -LE conformance
+suite "tsan conformance" build-tsan -L conformance -L threads -j 2
+end
+
+begin "AMD kernels"
+run "kernels for gfx90a gfx942 gfx1100 gfx1201" tools/build_kernels.sh build-kernels
 end
 
 begin "fuzzing, 20 s each"

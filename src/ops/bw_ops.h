@@ -145,6 +145,7 @@ typedef struct bw_attention_params {
 #include "fill/bw_fill.h"
 #include "indexing/bw_indexing.h"
 #include "matmul/bw_matmul.h"
+#include "norm/bw_norm.h"
 #include "quantized/bw_quantized.h"
 #include "random/bw_random.h"
 #include "reduce/bw_reduce.h"

@@ -1,5 +1,5 @@
 /* Our encoders beside llama.cpp's on one tensor (tools/fixtures/quant_llama.py): the legacy kinds byte for byte, those
- * with a search within 1% of its error. `quant_llama_test` prints the errors. */
+ * with a search within 1% of its error (printed); and what no encoder may refuse. */
 #include "../bw_test.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 #include "bw_map.h"
 #include "bw_mem.h"
 #include "bw_quant.h"
+#include "bw_rng.h"
 
 typedef struct peer {
     bw_dtype dtype;
@@ -181,12 +182,41 @@ static void searched_errors(void **state)
     assert_int_equal(n_records, 16);
 }
 
+/* Values that a half holds can be written in every type, whatever their importances: the op QUANTIZE relies on it. */
+static void halves_are_not_refused(void **state)
+{
+    (void)state;
+    static const float some[] = {0, 65504, -65504, 65503, 1e-40f, -1e-45f, 1, -32752};
+    bw_err err = {0};
+    bw_rng rng;
+    bw_rng_init(&rng, 3);
+    float x[256], w[256], y[256];
+    unsigned char out[1024];
+    for (int d = 0; d < BW_DTYPE_COUNT; d++)
+        for (int round = 0; bw_can_encode((bw_dtype)d) && round < 3000; round++) {
+            double scale = exp(bw_rng_normal(&rng) * 8), rate = bw_rng_f64(&rng);
+            for (int i = 0; i < 256; i++) {
+                double v = bw_rng_normal(&rng) * scale;
+                x[i] = bw_rng_f64(&rng) < rate ? some[bw_rng_below(&rng, 8)]
+                                               : (float)(v > 65504    ? 65504
+                                                         : v < -65504 ? -65504
+                                                                      : v);
+                w[i] = bw_rng_f64(&rng) < rate ? (i % 2 ? 1e30f : 0) : (float)exp(bw_rng_normal(&rng) * 8);
+            }
+            assert_ok(bw_encode_row((bw_dtype)d, x, out, 256, round % 2 ? w : NULL, &err), err);
+            assert_ok(bw_decode_row((bw_dtype)d, out, y, 256, &err), err);
+            for (int i = 0; i < 256; i++)
+                assert_true(isfinite(y[i]));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_errors),
         cmocka_unit_test(legacy_bytes),
         cmocka_unit_test(searched_errors),
+        cmocka_unit_test(halves_are_not_refused),
     };
     return cmocka_run_group_tests(tests, read_fixture, free_fixture);
 }

@@ -24,6 +24,9 @@ bw_status bw_op_sdpa_check(const bw_op_call *call, bw_err *err)
                           (long long)k->dims[1]);
     if (y->dims[1] != q->dims[1] || y->dims[2] != q->dims[2] || y->dims[3] != v->dims[3])
         return bw_op_fail(call, err, "out0 must have in0's heads and positions and in2's width");
+    for (int i = 1; i < 4; i++)
+        if (q->dims[i] > INT32_MAX || k->dims[i] > INT32_MAX || v->dims[i] > INT32_MAX)
+            return bw_op_fail(call, err, "heads, positions and widths must be below 2^31");
     int64_t scores = bw_shape_elements((int64_t[]){q->dims[0], q->dims[1], q->dims[2], k->dims[2]}, 4);
     if (scores < 0)
         return bw_op_fail(call, err, "has too many scores");

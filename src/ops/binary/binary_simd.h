@@ -115,7 +115,8 @@ static void glu_rows(const bw_op_call *call, bw_member *member)
 
 void BW_LEVEL(bw_glu)(const bw_op_call *call, bw_member *member)
 {
-    bool has_rows = call->out[0]->dtype == BW_F32 && call->out[0]->n_dims > 0;
+    bool has_rows = call->out[0]->dtype == BW_F32 && call->out[0]->n_dims > 0 &&
+                    bw_tensor_elements(call->out[0]) < BW_STREAM_BYTES / 4;
     for (int k = 0; k < 3 && has_rows; k++) {
         const bw_tensor *t = k < 2 ? call->in[k] : call->out[0];
         has_rows = t->dims[t->n_dims - 1] <= 1 || t->strides[t->n_dims - 1] == 1;

@@ -103,10 +103,12 @@ static void conv_direct_row(const conv_context *v, int64_t n, int64_t o, int64_t
             int64_t iy = bw_conv_position(c, &c->h, y, ky);
             for (int64_t kx = 0; kx < c->w.kernel && iy >= 0; kx++) {
                 bw_conv_run run = bw_conv_find_run(c, &c->w, begin, end, kx);
+                if (run.n == 0)
+                    continue;
                 int64_t at = n * c->x_batch + group * c->x_channel + iy * c->x_h + run.in * c->x_w, i = 0;
                 const float weight = (float)bw_element_f64(w->dtype, w->data, at_w + ky * c->w_h + kx * c->w_w);
                 const float *from = (const float *)x->data + at;
-                float *to = sums + run.out - begin;
+                float *to = sums + (run.out - begin);
                 if (x->dtype != BW_F32 || run.in_step * c->x_w != 1) {
                     conv_load(x, at, run.in_step * c->x_w, inputs, run.n);
                     from = inputs;

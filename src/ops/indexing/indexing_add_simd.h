@@ -48,11 +48,18 @@ BW_INLINE void add_each(bw_dtype dtype, const bw_indexing_block *b)
     do {                                                                                                               \
         const type *x = (const type *)(const void *)b->x;                                                              \
         type *y = (type *)(void *)b->y;                                                                                \
-        for (int64_t i = 0; i < b->n; i++)                                                                             \
-            if (b->ids[i] >= 0) {                                                                                      \
-                type *to = &y[i * b->y_step + b->ids[i] * b->id_step];                                                 \
-                *to = (type)(sum(*to, x[i * b->x_step]));                                                              \
-            }                                                                                                          \
+        const int64_t *ids = b->ids, n = b->n;                                                                         \
+        if (b->x_step == 1 && b->y_step == 0 && b->id_step == 1) {                                                     \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                if (ids[i] >= 0)                                                                                       \
+                    y[ids[i]] = (type)(sum(y[ids[i]], x[i]));                                                          \
+        } else {                                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                if (ids[i] >= 0) {                                                                                     \
+                    type *to = &y[i * b->y_step + ids[i] * b->id_step];                                                \
+                    *to = (type)(sum(*to, x[i * b->x_step]));                                                          \
+                }                                                                                                      \
+        }                                                                                                              \
     } while (0)
     BW_ADD_BY_TYPE(dtype, ADD)
 #undef ADD

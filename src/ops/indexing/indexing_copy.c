@@ -18,27 +18,40 @@ bw_op_kernel bw_indexing_pick, bw_indexing_put;
         DO(uint64_t);                                                                                                  \
     }
 
+/* Steps of 1 and 0, which a lane of contiguous tensors has, are told apart: they cost no multiplication. */
 static void pick(bw_dtype dtype, const bw_indexing_block *b)
 {
+    const int64_t *ids = b->ids, n = b->n;
 #define PICK(type)                                                                                                     \
     do {                                                                                                               \
         const type *x = (const type *)(const void *)b->x;                                                              \
         type *y = (type *)(void *)b->y;                                                                                \
-        for (int64_t i = 0; i < b->n; i++)                                                                             \
-            y[i * b->y_step] = b->ids[i] < 0 ? 0 : x[i * b->x_step + b->ids[i] * b->id_step];                          \
+        if (b->x_step == 0 && b->y_step == 1 && b->id_step == 1)                                                       \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                y[i] = ids[i] < 0 ? 0 : x[ids[i]];                                                                     \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                y[i * b->y_step] = ids[i] < 0 ? 0 : x[i * b->x_step + ids[i] * b->id_step];                            \
     } while (0)
     BY_SIZE(dtype, PICK)
 }
 
 static void put(bw_dtype dtype, const bw_indexing_block *b)
 {
+    const int64_t *ids = b->ids, n = b->n;
 #define PUT(type)                                                                                                      \
     do {                                                                                                               \
         const type *x = (const type *)(const void *)b->x;                                                              \
         type *y = (type *)(void *)b->y;                                                                                \
-        for (int64_t i = 0; i < b->n; i++)                                                                             \
-            if (b->ids[i] >= 0)                                                                                        \
-                y[i * b->y_step + b->ids[i] * b->id_step] = x[i * b->x_step];                                          \
+        if (b->x_step == 1 && b->y_step == 0 && b->id_step == 1) {                                                     \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                if (ids[i] >= 0)                                                                                       \
+                    y[ids[i]] = x[i];                                                                                  \
+        } else {                                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                if (ids[i] >= 0)                                                                                       \
+                    y[i * b->y_step + ids[i] * b->id_step] = x[i * b->x_step];                                         \
+        }                                                                                                              \
     } while (0)
     BY_SIZE(dtype, PUT)
 }

@@ -16,12 +16,14 @@ typedef struct walk {
 static void load_ids(const walk *w, int64_t at, int64_t step, int64_t n, int64_t *out)
 {
     const bw_tensor *ids = w->call->in[1];
+    /* Negative ids become too large ones; the type's largest value is one of those. */
 #define LOAD(type, most)                                                                                               \
     do {                                                                                                               \
         const type *src = (const type *)ids->data + at;                                                                \
+        const uint64_t limit = (uint64_t)w->limit < (uint64_t)(most) ? (uint64_t)w->limit : (uint64_t)(most);          \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             int64_t id = (int64_t)src[i * step];                                                                       \
-            out[i] = id >= 0 && id < w->limit && id != (int64_t)(most) ? id : -1;                                      \
+            out[i] = (uint64_t)id < limit ? id : -1;                                                                   \
         }                                                                                                              \
     } while (0)
     switch (ids->dtype) {
@@ -50,54 +52,60 @@ static bw_indexing_block block_at(const walk *w, int64_t x_at, int64_t y_at)
                                .id_step = w->picks ? w->x_stride : w->y_stride};
 }
 
-/* Lanes that lie side by side: for each j all of them. */
-static void across(const walk *w, const bw_span *span, int64_t j0, int64_t j1)
+/* Lanes that lie side by side and share their ids: for each j all of them. */
+static void across_shared(const walk *w, const bw_span *span, int64_t j0, int64_t j1)
 {
-    int64_t x_step = bw_loop_step(&w->lanes, 0), y_step = bw_loop_step(&w->lanes, 1),
-            ids_step = bw_loop_step(&w->lanes, 2), ids[BW_INDEXING_BLOCK];
     for (int64_t j = j0; j < j1; j++) {
-        int64_t x_at = span->offset[0] + (w->picks ? 0 : j * w->x_stride),
-                y_at = span->offset[1] + (w->picks ? j * w->y_stride : 0), ids_at = span->offset[2] + j * w->ids_stride;
-        bw_indexing_block b = block_at(w, x_at, y_at);
-        b.x_step = x_step;
-        b.y_step = y_step;
-        if (ids_step == 0) {
-            load_ids(w, ids_at, 0, 1, ids);
-            b.n = span->n;
-            w->slice(w->call->in[0]->dtype, &b, ids[0]);
-            continue;
-        }
-        b.ids = ids;
-        for (int64_t i = 0; i < span->n; i += BW_INDEXING_BLOCK) {
-            b.n = span->n - i < BW_INDEXING_BLOCK ? span->n - i : BW_INDEXING_BLOCK;
-            load_ids(w, ids_at + i * ids_step, ids_step, b.n, ids);
-            w->fn(w->call->in[0]->dtype, &b);
-            b.x += b.n * x_step * w->size;
-            b.y += b.n * y_step * w->size;
-        }
+        int64_t id;
+        bw_indexing_block b = block_at(w, span->offset[0] + (w->picks ? 0 : j * w->x_stride),
+                                       span->offset[1] + (w->picks ? j * w->y_stride : 0));
+        b.x_step = bw_loop_step(&w->lanes, 0);
+        b.y_step = bw_loop_step(&w->lanes, 1);
+        b.n = span->n;
+        load_ids(w, span->offset[2] + j * w->ids_stride, 0, 1, &id);
+        w->slice(w->call->in[0]->dtype, &b, id);
     }
 }
 
-/* Lanes that lie apart: each to its end. */
+/* Lanes that lie side by side, each with its own ids: for some of them every j, so that what they reach stays cached.
+ */
+static void across(const walk *w, const bw_span *span, int64_t j0, int64_t j1)
+{
+    enum { LANES = 32 };
+    int64_t x_step = bw_loop_step(&w->lanes, 0), y_step = bw_loop_step(&w->lanes, 1),
+            ids_step = bw_loop_step(&w->lanes, 2), ids[LANES];
+    for (int64_t i = 0; i < span->n; i += LANES)
+        for (int64_t j = j0; j < j1; j++) {
+            bw_indexing_block b = block_at(w, span->offset[0] + i * x_step + (w->picks ? 0 : j * w->x_stride),
+                                           span->offset[1] + i * y_step + (w->picks ? j * w->y_stride : 0));
+            b.x_step = x_step;
+            b.y_step = y_step;
+            b.ids = ids;
+            b.n = span->n - i < LANES ? span->n - i : LANES;
+            load_ids(w, span->offset[2] + i * ids_step + j * w->ids_stride, ids_step, b.n, ids);
+            w->fn(w->call->in[0]->dtype, &b);
+        }
+}
+
+/* Lanes that lie apart, a few at a time: ids that they share are read once for these. */
 static void along(const walk *w, const bw_span *span, int64_t j0, int64_t j1)
 {
-    int64_t ids[BW_INDEXING_BLOCK];
-    for (int64_t lane = 0; lane < span->n; lane++) {
-        int64_t x_at = span->offset[0] + lane * bw_loop_step(&w->lanes, 0) + (w->picks ? 0 : j0 * w->x_stride),
-                y_at = span->offset[1] + lane * bw_loop_step(&w->lanes, 1) + (w->picks ? j0 * w->y_stride : 0),
-                ids_at = span->offset[2] + lane * bw_loop_step(&w->lanes, 2);
-        bw_indexing_block b = block_at(w, x_at, y_at);
-        b.x_step = w->picks ? 0 : w->x_stride;
-        b.y_step = w->picks ? w->y_stride : 0;
-        b.ids = ids;
-        for (int64_t j = j0; j < j1; j += b.n) {
-            b.n = j1 - j < BW_INDEXING_BLOCK ? j1 - j : BW_INDEXING_BLOCK;
-            load_ids(w, ids_at + j * w->ids_stride, w->ids_stride, b.n, ids);
-            w->fn(w->call->in[0]->dtype, &b);
-            b.x += b.n * b.x_step * w->size;
-            b.y += b.n * b.y_step * w->size;
-        }
-    }
+    enum { LANES = 16 };
+    int64_t ids[BW_INDEXING_BLOCK], ids_step = bw_loop_step(&w->lanes, 2);
+    for (int64_t first = 0; first < span->n; first += LANES)
+        for (int64_t j = j0; j < j1; j += BW_INDEXING_BLOCK)
+            for (int64_t lane = first; lane < span->n && lane < first + LANES; lane++) {
+                int64_t x_at = span->offset[0] + lane * bw_loop_step(&w->lanes, 0) + (w->picks ? 0 : j * w->x_stride),
+                        y_at = span->offset[1] + lane * bw_loop_step(&w->lanes, 1) + (w->picks ? j * w->y_stride : 0);
+                bw_indexing_block b = block_at(w, x_at, y_at);
+                b.x_step = w->picks ? 0 : w->x_stride;
+                b.y_step = w->picks ? w->y_stride : 0;
+                b.ids = ids;
+                b.n = j1 - j < BW_INDEXING_BLOCK ? j1 - j : BW_INDEXING_BLOCK;
+                if (lane == first || ids_step != 0)
+                    load_ids(w, span->offset[2] + lane * ids_step + j * w->ids_stride, w->ids_stride, b.n, ids);
+                w->fn(w->call->in[0]->dtype, &b);
+            }
 }
 
 /* The lanes: a call's dimensions without the indexed one. `like` has the dimensions gone through. */
@@ -139,7 +147,9 @@ void bw_indexing_walk(const bw_op_call *call, bw_member *member, bw_indexing_fn 
     bw_span span;
     bw_loop_begin(&cursor, &w.lanes, begin, end);
     while (bw_loop_next(&cursor, &span))
-        if (is_across && span.n > 1)
+        if (is_across && span.n > 1 && bw_loop_step(&w.lanes, 2) == 0)
+            across_shared(&w, &span, j0, j1);
+        else if (is_across && span.n > 1)
             across(&w, &span, j0, j1);
         else
             along(&w, &span, j0, j1);

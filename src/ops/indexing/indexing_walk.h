@@ -7,7 +7,7 @@
 
 #include "bw_op_check.h"
 
-enum { BW_INDEXING_BLOCK = 256 };
+enum { BW_INDEXING_BLOCK = 1024 };
 
 /* n values: x's i-th at x + i * x_step, y's at y + i * y_step (elements), and on the indexed side ids[i] * id_step
  * further; ids[i] < 0: there is none. */

@@ -11,7 +11,7 @@
 enum {
     BW_GEMM_MC = 192,     /* rows of A that a member packs at once: with KC columns half a second-level cache */
     BW_GEMM_KC = 256,     /* depth of one block: a panel of B fits into half a first-level cache */
-    BW_GEMM_NC = 512,     /* columns of B in each member's scratch */
+    BW_GEMM_NC = 1024,    /* columns of B in each member's scratch */
     BW_GEMM_TILE_N = 256, /* columns of a tile that a member computes alone */
     BW_GEMM_SCRATCH = (BW_GEMM_MC * BW_GEMM_KC + BW_GEMM_NC * BW_GEMM_KC) * 4 /* bytes for each member */
 };
@@ -36,6 +36,7 @@ struct bw_gemm {
     int64_t pack_at; /* for pack_b: which item it is about */
     void *c;         /* element i c_m + j c_n */
     int64_t c_m, c_n;
+    bool adds; /* C += instead of C =, for bw_gemm_one and a dense f32 C */
 };
 
 /* One product of many that are shared between the members: `item` of them, in g whatever is common. */
@@ -47,5 +48,8 @@ typedef void bw_gemm_run_fn(const bw_op_call *call, bw_member *member, const bw_
  * counter must be 0 and is used up. */
 bw_gemm_run_fn bw_gemm_run_plain, bw_gemm_run_avx2, bw_gemm_run_avx512;
 size_t bw_gemm_scratch(const bw_op_call *call);
+/* One member alone computes a whole product; scratch: its own, BW_GEMM_SCRATCH bytes, at a multiple of 64. */
+typedef void bw_gemm_one_fn(const bw_gemm *g, float *scratch);
+bw_gemm_one_fn bw_gemm_one_plain, bw_gemm_one_avx2, bw_gemm_one_avx512;
 
 #endif

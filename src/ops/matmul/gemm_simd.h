@@ -17,6 +17,7 @@ enum { GEMM_MR = 4 };
 enum { GEMM_NR = 2 * VF_N };
 
 bw_gemm_run_fn BW_LEVEL(bw_gemm_run);
+bw_gemm_one_fn BW_LEVEL(bw_gemm_one);
 
 /* C[MR, NR] = (adds ? C : 0) + sum over p < kc of a[p][MR] b[p][NR]. */
 BW_INLINE void gemm_micro(int64_t kc, const float *a, const float *b, float *c, int64_t c_m, bool adds)
@@ -71,12 +72,42 @@ static void gemm_macro(int64_t m, int64_t n, int64_t kc, const float *a, const f
     }
 }
 
+/* Four floats, by the compilers' vector extension. */
+typedef float gemm_quad __attribute__((vector_size(16)));
+BW_INLINE gemm_quad gemm_quad_load(const float *p)
+{
+    gemm_quad v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Four rows of four to dst[p * count + r]. */
+BW_INLINE void gemm_transpose_quad(const float *const *rows, int64_t p, int64_t count, float *dst)
+{
+    gemm_quad a = gemm_quad_load(rows[0] + p), b = gemm_quad_load(rows[1] + p), c = gemm_quad_load(rows[2] + p),
+              d = gemm_quad_load(rows[3] + p);
+    gemm_quad ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    gemm_quad cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    gemm_quad out[4] = {__builtin_shufflevector(ab0, cd0, 0, 1, 4, 5), __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
+                        __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5), __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++)
+        memcpy(dst + (p + i) * count, &out[i], sizeof out[i]);
+}
+
 /* Rows of n f32 each to dst[p][count], p < n, with zeros in columns from n_rows on. */
 BW_INLINE void gemm_interleave(const float *const *rows, int64_t n_rows, int64_t count, int64_t n, float *dst)
 {
     if (n_rows < count)
         memset(dst, 0, (size_t)(count * n) * sizeof *dst);
     int64_t r = 0;
+    for (; r + 4 <= n_rows; r += 4) {
+        int64_t p = 0;
+        for (; p + 4 <= n; p += 4)
+            gemm_transpose_quad(rows + r, p, count, dst + r);
+        for (; p < n; p++)
+            for (int q = 0; q < 4; q++)
+                dst[p * count + r + q] = rows[r + q][p];
+    }
     for (; r + 2 <= n_rows; r += 2)
         for (int64_t p = 0; p < n; p++) {
             dst[p * count + r] = rows[r][p];
@@ -99,6 +130,10 @@ static void gemm_pack_a(const bw_gemm *g, int64_t i0, int64_t m, int64_t k0, int
             int64_t row = (i0 + i + r) * g->a_m;
             if (g->a_dtype == BW_F32 && g->a_k == 1 && g->a_inner == g->k) {
                 rows[r] = (const float *)g->a + row + k0;
+                /* The next panel's row: its start wakes the processor's own prefetching. */
+                if (i + r + GEMM_MR < m)
+                    for (int64_t line = 0; line < 4; line++)
+                        __builtin_prefetch(rows[r] + GEMM_MR * g->a_m + line * 16);
                 continue;
             }
             rows[r] = buffer[r];
@@ -172,12 +207,20 @@ static void gemm_tile(const bw_gemm *g, int64_t i0, int64_t m, int64_t j0, int64
         int64_t kc = g->k - k0 < BW_GEMM_KC ? g->k - k0 : BW_GEMM_KC;
         gemm_pack_b(g, k0, kc, j0, n, b);
         gemm_pack_a(g, i0, m, k0, kc, a);
-        gemm_macro(m, n, kc, a, b, c, c_m, k0 > 0);
+        gemm_macro(m, n, kc, a, b, c, c_m, k0 > 0 || g->adds);
         k0 += kc;
     } while (k0 < g->k);
     int64_t size = bw_dtype_block_bytes(g->c_dtype);
     for (int64_t i = 0; i < m && !is_direct; i++)
         bw_each_store(g->c_dtype, (char *)g->c + ((i0 + i) * g->c_m + j0 * g->c_n) * size, g->c_n, sums + i * c_m, n);
+}
+
+void BW_LEVEL(bw_gemm_one)(const bw_gemm *g, float *scratch)
+{
+    for (int64_t j = 0; j < g->n; j += BW_GEMM_TILE_N)
+        for (int64_t i = 0; i < g->m; i += BW_GEMM_MC)
+            gemm_tile(g, i, g->m - i < BW_GEMM_MC ? g->m - i : BW_GEMM_MC, j,
+                      g->n - j < BW_GEMM_TILE_N ? g->n - j : BW_GEMM_TILE_N, scratch);
 }
 
 /* Tiles of all items, shared between the members. */
@@ -272,14 +315,21 @@ static void gemm_together(const bw_op_call *call, bw_member *member, const bw_ge
 
 /* ---- a vector times a matrix ------------------------------------------------------------------------------------ */
 
-/* y[j] = sum over p of x[p] w[p w_k + j w_j]. */
+/* y[r, j] = sum over p of x[r, p] w[p w_k + j w_j], for few rows r. */
 typedef struct gemv {
     int64_t n, k, w_k, w_j, x_step, y_step;
     bw_dtype dtype, y_dtype;
     const void *w, *x;
     void *y;
+    int64_t rows, x_row, y_row;
 } gemv;
-enum { GEMV_BLOCK = 2048, GEMV_X = 16384 };
+enum {
+    GEMV_ROWS = 8,
+    GEMV_BLOCK = 2048,             /* columns of y at once */
+    GEMV_X = 16384,                /* depth of x at once */
+    GEMV_Y_AT = GEMV_ROWS * GEMV_X /* where y's sums lie in the scratch, in floats, after x */
+};
+_Static_assert((GEMV_Y_AT + GEMV_ROWS * GEMV_BLOCK) * 4 <= BW_GEMM_SCRATCH, "x and y fit into the scratch");
 
 /* Columns of dense k: y[0..n) += dot products with x, k values of each, columns w_j apart. */
 BW_INLINE void gemv_dots(bw_dtype dtype, const void *w, int64_t w_j, const float *x, int64_t k, float *y, int64_t n)
@@ -341,58 +391,86 @@ BW_INLINE void gemv_rows(bw_dtype dtype, const void *w, int64_t w_k, const float
             y[j] += x[p] * (float)bw_element_f64(dtype, (const char *)w + p * w_k * size, j);
 }
 
-BW_INLINE void gemv_block(bw_dtype dtype, const gemv *v, int64_t j0, int64_t n, float *x, float *y)
+/* Depth k of columns [j0, j0 + n) for all rows: a piece of w that stays in the cache is used by every row. */
+BW_INLINE void gemv_pieces(bw_dtype dtype, const gemv *v, const char *w, const float *const *x, int64_t k, int64_t n,
+                           float *y)
 {
     int64_t size = dtype == BW_F32 ? 4 : 2;
-    for (int64_t k0 = 0; k0 < v->k; k0 += GEMV_X) {
-        int64_t k = v->k - k0 < GEMV_X ? v->k - k0 : GEMV_X;
-        const float *from = x;
-        if (dtype == BW_F32 && v->x_step == 1)
-            from = (const float *)v->x + k0;
-        else
-            bw_each_load(dtype, (const char *)v->x + k0 * v->x_step * size, v->x_step, x, k);
-        const char *w = (const char *)v->w + (k0 * v->w_k + j0 * v->w_j) * size;
-        if (v->w_k == 1)
-            gemv_dots(dtype, w, v->w_j, from, k, y, n);
-        else
-            gemv_rows(dtype, w, v->w_k, from, k, y, n);
-    }
+    int64_t k_step = v->rows == 1 ? k : v->w_k == 1 ? 2048 : 16, n_step = v->rows == 1 ? n : v->w_k == 1 ? 16 : 512;
+    for (int64_t p = 0; p < k; p += k_step)
+        for (int64_t j = 0; j < n; j += n_step) {
+            const char *piece = w + (p * v->w_k + j * v->w_j) * size;
+            int64_t depth = k - p < k_step ? k - p : k_step, columns = n - j < n_step ? n - j : n_step;
+            for (int64_t r = 0; r < v->rows; r++)
+                if (v->w_k == 1)
+                    gemv_dots(dtype, piece, v->w_j, x[r] + p, depth, y + r * GEMV_BLOCK + j, columns);
+                else
+                    gemv_rows(dtype, piece, v->w_k, x[r] + p, depth, y + r * GEMV_BLOCK + j, columns);
+        }
 }
 
-/* Whether a product is one of a vector and a matrix that is dense one way; fills v. */
+BW_INLINE void gemv_block(bw_dtype dtype, const gemv *v, int64_t j0, int64_t n, float *scratch)
+{
+    int64_t size = dtype == BW_F32 ? 4 : 2;
+    float *y = scratch + GEMV_Y_AT;
+    const float *x[GEMV_ROWS];
+    for (int64_t r = 0; r < v->rows; r++)
+        memset(y + r * GEMV_BLOCK, 0, (size_t)n * sizeof *y);
+    for (int64_t k0 = 0; k0 < v->k; k0 += GEMV_X) {
+        int64_t k = v->k - k0 < GEMV_X ? v->k - k0 : GEMV_X;
+        for (int64_t r = 0; r < v->rows; r++) {
+            int64_t at = r * v->x_row + k0 * v->x_step;
+            x[r] = (const float *)v->x + at;
+            if (dtype == BW_F32 && v->x_step == 1)
+                continue;
+            bw_each_load(dtype, (const char *)v->x + at * size, v->x_step, scratch + r * GEMV_X, k);
+            x[r] = scratch + r * GEMV_X;
+        }
+        gemv_pieces(dtype, v, (const char *)v->w + (k0 * v->w_k + j0 * v->w_j) * size, x, k, n, y);
+    }
+    int64_t y_size = bw_dtype_block_bytes(v->y_dtype);
+    for (int64_t r = 0; r < v->rows; r++)
+        bw_each_store(v->y_dtype, (char *)v->y + (r * v->y_row + j0 * v->y_step) * y_size, v->y_step,
+                      y + r * GEMV_BLOCK, n);
+}
+
+/* Whether a product is one of few rows, or columns, and a matrix that is dense one way; fills v. */
 static bool gemv_get(const bw_gemm *g, gemv *v)
 {
     bool is_short = g->a_dtype == BW_F32 || g->a_dtype == BW_F16 || g->a_dtype == BW_BF16;
-    if (g->pack_b || !is_short || g->a_inner != g->k || (g->m != 1 && g->n != 1))
+    int64_t few = g->m < g->n ? g->m : g->n, many = g->m < g->n ? g->n : g->m;
+    if (g->pack_b || !is_short || g->a_inner != g->k || few > GEMV_ROWS)
         return false;
-    if (g->m == 1)
-        *v = (gemv){g->n, g->k, g->b_k, g->b_n, g->a_k, g->c_n, g->a_dtype, g->c_dtype, g->b, g->a, g->c};
+    if (few > 1 && many * g->k < 1 << 16)
+        return false;
+    if (g->m < g->n)
+        *v = (gemv){g->n,       g->k, g->b_k, g->b_n, g->a_k, g->c_n, g->a_dtype,
+                    g->c_dtype, g->b, g->a,   g->c,   g->m,   g->a_m, g->c_m};
     else
-        *v = (gemv){g->m, g->k, g->a_k, g->a_m, g->b_k, g->c_m, g->a_dtype, g->c_dtype, g->a, g->b, g->c};
+        *v = (gemv){g->m,       g->k, g->a_k, g->a_m, g->b_k, g->c_m, g->a_dtype,
+                    g->c_dtype, g->a, g->b,   g->c,   g->n,   g->b_n, g->c_n};
     return v->w_k == 1 || v->w_j == 1;
 }
 
 static void gemv_run(const bw_op_call *call, bw_member *member, bw_gemm *g, int64_t n_items, bw_gemm_item_fn *get,
                      const void *context)
 {
-    float *x = bw_op_member_scratch(call, member), y[GEMV_BLOCK];
+    float *scratch = bw_op_member_scratch(call, member);
     gemv v;
     gemv_get(g, &v);
-    int64_t width = v.n * n_items / (4 * member->size) / 64 * 64, begin, end;
+    int64_t width = v.n * n_items / (2 * member->size) / 64 * 64, begin, end;
     width = width < 64 ? 64 : width > GEMV_BLOCK ? GEMV_BLOCK : width;
     int64_t n_blocks = (v.n + width - 1) / width;
     while (bw_team_take(call->next, n_items * n_blocks, 1, &begin, &end)) {
         get(context, begin / n_blocks, g);
         gemv_get(g, &v);
         int64_t j = begin % n_blocks * width, n = v.n - j < width ? v.n - j : width;
-        memset(y, 0, (size_t)n * sizeof *y);
         if (v.dtype == BW_F32)
-            gemv_block(BW_F32, &v, j, n, x, y);
+            gemv_block(BW_F32, &v, j, n, scratch);
         else if (v.dtype == BW_F16)
-            gemv_block(BW_F16, &v, j, n, x, y);
+            gemv_block(BW_F16, &v, j, n, scratch);
         else
-            gemv_block(BW_BF16, &v, j, n, x, y);
-        bw_each_store(v.y_dtype, (char *)v.y + j * v.y_step * bw_dtype_block_bytes(v.y_dtype), v.y_step, y, n);
+            gemv_block(BW_BF16, &v, j, n, scratch);
     }
 }
 

@@ -47,7 +47,7 @@ void bw_quant_job_run(const bw_op_call *call, bw_member *member, bw_quant_rows_f
     int64_t begin, end, work = job.k * job.n_columns;
     if (!bw_op_my_share(member, job.n_tasks * job.n, work ? work : 1, 4096, &begin, &end))
         return;
-    void *scratch = call->scratch_bytes ? bw_op_member_scratch(call, member) : NULL;
+    void *scratch = call->scratch_bytes ? bw_op_member_scratch(call, member) : NULL; /* the reference has none */
     for (int64_t i = begin; i < end;) {
         int64_t row = i % job.n, n_rows = job.n - row < end - i ? job.n - row : end - i;
         bw_quant_task task;
@@ -63,14 +63,14 @@ void bw_quant_job_run(const bw_op_call *call, bw_member *member, bw_quant_rows_f
 size_t bw_quant_mul_scratch(const bw_op_call *call)
 {
     const bw_tensor *w = call->in[0];
-    return (size_t)w->dims[w->n_dims - 1] * 4;
+    return (size_t)w->dims[w->n_dims - 1] * 4 + 64;
 }
 
 /* BW_QUANT_ROWS rows as groups of 32. */
 size_t bw_quant_dot_scratch(const bw_op_call *call)
 {
     const bw_tensor *w = call->in[0];
-    return (size_t)w->dims[w->n_dims - 1] / 32 * sizeof(bw_quant_group) * BW_QUANT_ROWS;
+    return ((size_t)w->dims[w->n_dims - 1] / 32 + 1) * sizeof(bw_quant_group) * BW_QUANT_ROWS;
 }
 
 /* The types that quant_unpack_avx2.h knows. */

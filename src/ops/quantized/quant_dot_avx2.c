@@ -5,7 +5,7 @@
 #include "bw_each.h"
 #include "quant_unpack_avx2.h"
 
-bw_op_kernel bw_quant_dot_avx2, bw_dequantize_blocks_avx2;
+bw_op_kernel bw_quant_dot_avx2, bw_dequantize_blocks_avx2, bw_dequantize_mul_mat_vec_blocks_avx2;
 
 /* d[0] in the lower half, d[1] in the upper. */
 BW_INLINE __m256 halves(const float *d)
@@ -13,31 +13,58 @@ BW_INLINE __m256 halves(const float *d)
     return _mm256_blend_ps(_mm256_broadcast_ss(d), _mm256_broadcast_ss(d + 1), 0xf0);
 }
 
-/* BW_QUANT_ROWS rows, n_groups groups each, `stride` groups apart, times one column. */
-BW_INLINE void dot_rows(const bw_quant_group *g, int64_t stride, int64_t n_groups, bool has_min, const uint8_t *x,
-                        float *sums)
+/* n_r rows, `stride` groups apart, times n_c columns, x_row bytes apart; sums[c * BW_QUANT_ROWS + r]. n_r, n_c and
+ * has_min are constants where it is called. */
+BW_INLINE void dot_tile(int n_r, int n_c, bool has_min, const bw_quant_group *g, int64_t stride, int64_t n_groups,
+                        const uint8_t *x, int64_t x_row, float *sums)
 {
     const __m256i ones16 = _mm256_set1_epi16(1), ones8 = _mm256_set1_epi8(1);
-    __m256 acc[BW_QUANT_ROWS];
-    BW_UNROLL for (int r = 0; r < BW_QUANT_ROWS; r++) acc[r] = _mm256_setzero_ps();
+    __m256 acc[16];
+    BW_UNROLL for (int i = 0; i < n_r * n_c; i++) acc[i] = _mm256_setzero_ps();
     for (int64_t i = 0; i < n_groups; i++, g++, x += 36) {
-        const __m256i xq = unpack_load(x + 4);
-        const __m256 dx = _mm256_set1_ps(bw_load_f16(x));
-        __m256 x_sum = _mm256_setzero_ps();
-        if (has_min)
-            x_sum = _mm256_mul_ps(dx, _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(ones8, xq), ones16)));
-        BW_UNROLL for (int r = 0; r < BW_QUANT_ROWS; r++)
+        __m256i w[4], size[4];
+        __m256 d[4];
+        BW_UNROLL for (int r = 0; r < n_r; r++)
         {
-            const bw_quant_group *w = g + r * stride;
-            __m256i wq = unpack_load((const uint8_t *)w->q);
-            __m256i p = _mm256_maddubs_epi16(_mm256_abs_epi8(wq), _mm256_sign_epi8(xq, wq));
-            __m256 products = _mm256_cvtepi32_ps(_mm256_madd_epi16(p, ones16));
-            acc[r] = _mm256_fmadd_ps(products, _mm256_mul_ps(halves(w->d), dx), acc[r]);
+            w[r] = unpack_load((const uint8_t *)g[r * stride].q);
+            size[r] = _mm256_abs_epi8(w[r]);
+            d[r] = halves(g[r * stride].d);
+        }
+        BW_UNROLL for (int c = 0; c < n_c; c++)
+        {
+            const uint8_t *xc = x + c * x_row;
+            const __m256i q = unpack_load(xc + 4);
+            const __m256 dx = _mm256_set1_ps(bw_load_f16(xc));
+            __m256 q_sum = _mm256_setzero_ps();
             if (has_min)
-                acc[r] = _mm256_fnmadd_ps(x_sum, halves(w->m), acc[r]);
+                q_sum =
+                    _mm256_mul_ps(dx, _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(ones8, q), ones16)));
+            BW_UNROLL for (int r = 0; r < n_r; r++)
+            {
+                __m256 *a = &acc[c * n_r + r];
+                __m256i p = _mm256_maddubs_epi16(size[r], _mm256_sign_epi8(q, w[r]));
+                __m256 products = _mm256_cvtepi32_ps(_mm256_madd_epi16(p, ones16));
+                *a = _mm256_fmadd_ps(products, _mm256_mul_ps(d[r], dx), *a);
+                if (has_min)
+                    *a = _mm256_fnmadd_ps(q_sum, halves(g[r * stride].m), *a);
+            }
         }
     }
-    BW_UNROLL for (int r = 0; r < BW_QUANT_ROWS; r++) sums[r] = vf_sum(acc[r]);
+    BW_UNROLL for (int c = 0; c < n_c; c++) BW_UNROLL for (int r = 0; r < n_r; r++) sums[c * BW_QUANT_ROWS + r] =
+        vf_sum(acc[c * n_r + r]);
+}
+
+/* BW_QUANT_ROWS rows times n_c columns (4 or fewer). */
+BW_INLINE void dot_rows(bool has_min, const bw_quant_group *g, int64_t n_groups, const uint8_t *x, int64_t x_row,
+                        int64_t n_c, float *sums)
+{
+    if (n_c == 4) {
+        dot_tile(2, 4, has_min, g, n_groups, n_groups, x, x_row, sums);
+        dot_tile(2, 4, has_min, g + 2 * n_groups, n_groups, n_groups, x, x_row, sums + 2);
+        return;
+    }
+    for (int64_t c = 0; c < n_c; c++)
+        dot_tile(4, 1, has_min, g, n_groups, n_groups, x + c * x_row, x_row, sums + c * BW_QUANT_ROWS);
 }
 
 static bool has_min(bw_dtype dtype)
@@ -53,14 +80,16 @@ static void rows_dot(const bw_quant_job *job, const bw_quant_task *task, int64_t
         int64_t n_here = row + n_rows - n < BW_QUANT_ROWS ? row + n_rows - n : BW_QUANT_ROWS;
         for (int64_t r = 0; r < BW_QUANT_ROWS; r++) /* the last ones may repeat a row */
             unpack_groups(job->dtype, task->w + (n + (r < n_here ? r : 0)) * job->w_row, job->k, groups + r * n_groups);
-        for (int64_t t = 0; t < job->n_columns; t++) {
-            float sums[BW_QUANT_ROWS];
+        for (int64_t t = 0; t < job->n_columns; t += 4) {
+            float sums[4 * BW_QUANT_ROWS];
             const uint8_t *x = task->x + t * job->x_row;
+            int64_t n_c = job->n_columns - t < 4 ? job->n_columns - t : 4;
             if (has_min(job->dtype))
-                dot_rows(groups, n_groups, n_groups, true, x, sums);
+                dot_rows(true, groups, n_groups, x, job->x_row, n_c, sums);
             else
-                dot_rows(groups, n_groups, n_groups, false, x, sums);
-            memcpy(&task->y[t * job->y_row + n], sums, (size_t)n_here * 4);
+                dot_rows(false, groups, n_groups, x, job->x_row, n_c, sums);
+            for (int64_t c = 0; c < n_c; c++)
+                memcpy(&task->y[(t + c) * job->y_row + n], sums + c * BW_QUANT_ROWS, (size_t)n_here * 4);
         }
     }
 }
@@ -102,5 +131,37 @@ void bw_dequantize_blocks_avx2(const bw_op_call *call, bw_member *member)
         group_values(groups, n / 32, is_direct ? (float *)(void *)dst : values);
         if (!is_direct)
             bw_each_store(y->dtype, dst, step, values, n);
+    }
+}
+
+/* Groups times f32 values, in four sums. */
+BW_INLINE void dot_values(const bw_quant_group *g, int64_t n_groups, const float *x, __m256 acc[4])
+{
+    for (int64_t i = 0; i < n_groups; i++, x += 32)
+        BW_UNROLL for (int j = 0; j < 4; j++)
+        {
+            vf w = _mm256_mul_ps(vf_set1(g[i].d[j / 2]), vf_load_i8(g[i].q + j * 8));
+            acc[j] = _mm256_fmadd_ps(_mm256_sub_ps(w, vf_set1(g[i].m[j / 2])), vf_load(x + j * 8), acc[j]);
+        }
+}
+
+void bw_dequantize_mul_mat_vec_blocks_avx2(const bw_op_call *call, bw_member *member)
+{
+    const bw_tensor *w = call->in[0];
+    const float *x = call->in[1]->data;
+    int64_t k = w->dims[1], begin, end;
+    if (!bw_op_my_share(member, w->dims[0], k ? k : 1, 4096, &begin, &end))
+        return;
+    bw_quant_group groups[BW_QUANT_MOST / 32];
+    for (int64_t n = begin; n < end; n++) {
+        const uint8_t *row = (const uint8_t *)w->data + bw_quant_bytes(w->dtype, n * w->strides[0]);
+        __m256 acc[4];
+        BW_UNROLL for (int j = 0; j < 4; j++) acc[j] = _mm256_setzero_ps();
+        for (int64_t i = 0; i < k; i += BW_QUANT_MOST) {
+            int64_t m = k - i < BW_QUANT_MOST ? k - i : BW_QUANT_MOST;
+            unpack_groups(w->dtype, row + bw_quant_bytes(w->dtype, i), m, groups);
+            dot_values(groups, m / 32, x + i, acc);
+        }
+        ((float *)call->out[0]->data)[n] = vf_sum(vf_add(vf_add(acc[0], acc[1]), vf_add(acc[2], acc[3])));
     }
 }

@@ -15,6 +15,19 @@ static void dequantize(bw_case_sink *sink, bw_dtype dtype, bw_dtype out, int64_t
     bw_case_run(c);
 }
 
+/* Any bytes at all: scales that are infinite or not numbers too. */
+static void dequantize_bytes(bw_case_sink *sink, bw_dtype dtype)
+{
+    int64_t k = bw_dtype_block_elements(dtype) * 40;
+    bw_case *c = bw_case_begin(sink, BW_OP_DEQUANTIZE_BLOCK, "%s, any bytes", bw_dtype_name(dtype));
+    bw_tensor *x = bw_case_in(c, dtype, 1, &k);
+    for (int64_t i = 0; i < bw_dtype_bytes(dtype, k); i++)
+        ((uint8_t *)x->data)[i] = (uint8_t)bw_rng_u32(bw_cases_rng(sink));
+    bw_case_out(c, BW_F32, 1, &k);
+    bw_case_exact(c);
+    bw_case_run(c);
+}
+
 void bw_op_dequantize_block_cases(bw_case_sink *sink)
 {
     for (int k = 0; k < BW_DTYPE_COUNT; k++)
@@ -25,6 +38,8 @@ void bw_op_dequantize_block_cases(bw_case_sink *sink)
             dequantize(sink, (bw_dtype)k, outputs[o], 7, 2048 + block);
             dequantize(sink, (bw_dtype)k, outputs[o], 3, 0);
         }
+    for (int k = 0; k < BW_DTYPE_COUNT; k++)
+        dequantize_bytes(sink, (bw_dtype)k);
     bw_case *c = bw_case_begin(sink, BW_OP_DEQUANTIZE_BLOCK, "one dimension");
     bw_case_fill_normal(c, bw_case_in(c, BW_Q4_K, 1, (int64_t[]){4096}), 1);
     bw_case_out(c, BW_F32, 1, (int64_t[]){4096});

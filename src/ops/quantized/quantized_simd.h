@@ -31,33 +31,40 @@ void BW_LEVEL(bw_dequantize)(const bw_op_call *call, bw_member *member)
     }
 }
 
-/* bw_quantize_block_q8_1 of 32 values, in loops that become vectors. Halves go away from zero: the largest float below
- * one half is added before truncation, which is exact for every |v| below 2^22. */
+/* The nearest integer to v, halves away from zero, from -127 to 127; NaN to 0. */
+BW_INLINE vf q8_1_round(vf v)
+{
+    const vf most = vf_set1(127), half = vf_set1(0x1.fffffep-2f); /* the largest float below one half */
+    vf a = vf_abs(v);
+    vf low = vf_select_less(most, a, most, a), even = vf_round(low);
+    vf away = vf_select_less(half, vf_sub(low, even), vf_add(even, vf_set1(1)), even);
+    return vf_copysign(vf_select_less(low, vf_set1(128), away, vf_set1(0)), v);
+}
+
+/* bw_quantize_block_q8_1 of 32 values. */
 BW_INLINE void q8_1_block(const float *x, uint8_t *dst)
 {
-    float sums[16], most[16];
-    for (int i = 0; i < 16; i++) {
-        float a = fabsf(x[i]), b = fabsf(x[i + 16]);
-        a = a > 0 ? a : 0; /* NaN does not count */
-        most[i] = b > a ? b : a;
-        sums[i] = x[i] + x[i + 16];
+    float sums[16];
+    vf most = vf_set1(0);
+    for (int i = 0; i < 16; i += VF_N) {
+        vf low = vf_load(x + i), high = vf_load(x + i + 16), a = vf_abs(low), b = vf_abs(high);
+        most = vf_select_less(most, a, a, most); /* NaN does not count */
+        most = vf_select_less(most, b, b, most);
+        vf_store(sums + i, vf_add(low, high));
     }
-    for (int half = 8; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) {
-            most[i] = most[i + half] > most[i] ? most[i + half] : most[i];
+    for (int half = 8; half > 0; half /= 2) {
+        int i = 0;
+        for (; i + VF_N <= half; i += VF_N)
+            vf_store(sums + i, vf_add(vf_load(sums + i), vf_load(sums + i + half)));
+        for (; i < half; i++)
             sums[i] += sums[i + half];
-        }
-    float d = most[0] / 127.0f;
-    if (d > 0) {
-        for (int i = 0; i < 32; i++) {
-            float v = x[i] / d;
-            v = v > 127 ? 127 : v < -127 ? -127 : v;
-            v = v == v ? v + copysignf(0x1.fffffep-2f, v) : 0;
-            dst[4 + i] = (uint8_t)(int8_t)v;
-        }
-    } else {
-        memset(dst + 4, 0, 32);
     }
+    float d = vf_max_lane(most) / 127.0f;
+    if (d > 0)
+        for (int i = 0; i < 32; i += VF_N)
+            vf_store_i8((int8_t *)dst + 4 + i, q8_1_round(vf_div(vf_load(x + i), vf_set1(d))));
+    else
+        memset(dst + 4, 0, 32);
     uint16_t halves[2] = {bw_f32_to_f16(d), bw_f32_to_f16(sums[0] == sums[0] ? sums[0] : NAN)};
     for (int i = 0; i < 2; i++) {
         dst[2 * i] = (uint8_t)halves[i];

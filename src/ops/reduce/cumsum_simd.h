@@ -13,7 +13,16 @@ BW_INLINE void cumsum_column(const bw_row *x, const bw_row *y)
         int64_t n = x->n - i < BW_EACH_BLOCK ? x->n - i : BW_EACH_BLOCK;
         const float *v = bw_row_load(x, i, n, from);
         float *dst = bw_row_place(y, i, to);
-        for (int64_t k = 0; k < n; k++) {
+        int64_t k = 0;
+        for (; k + 4 <= n; k += 4) { /* the chain has one addition for four elements */
+            double a = (double)v[k], b = a + (double)v[k + 1], c = b + (double)v[k + 2], d = c + (double)v[k + 3];
+            dst[k] = (float)(sum + a);
+            dst[k + 1] = (float)(sum + b);
+            dst[k + 2] = (float)(sum + c);
+            sum += d;
+            dst[k + 3] = (float)sum;
+        }
+        for (; k < n; k++) {
             sum += (double)v[k];
             dst[k] = (float)sum;
         }

@@ -93,11 +93,13 @@ BW_INLINE void fold_range(bw_reduce_kind kind, const bw_loop *reduced, const bw_
 {
     float buffer[BW_EACH_BLOCK];
     bw_loop_cursor cursor;
-    bw_span span;
+    bw_span span = {.n = end - begin, .offset = {begin * bw_loop_step(reduced, 0)}};
     int64_t first = begin;
+    bool is_one_run = reduced->n_dims == 1; /* most often; then short runs are not slowed down by a cursor */
     *state = start(kind);
-    bw_loop_begin(&cursor, reduced, begin, end);
-    while (bw_loop_next(&cursor, &span)) {
+    if (!is_one_run)
+        bw_loop_begin(&cursor, reduced, begin, end);
+    while (is_one_run ? first < end : bw_loop_next(&cursor, &span)) {
         bw_row row = bw_row_at(x, from + span.offset[0], bw_loop_step(reduced, 0), span.n);
         int64_t piece = bw_row_piece(&row);
         for (int64_t i = 0; i < span.n; i += piece) {
@@ -135,6 +137,34 @@ BW_INLINE void fold_columns(bw_reduce_kind kind, const float *x, int64_t n, doub
     }
 }
 
+/* As fold_columns, of four rows `down` elements apart: each result is read and written once. No arg forms. */
+BW_INLINE void fold_four_rows(bw_reduce_kind kind, const float *x, int64_t down, int64_t n, double *sums, float *acc)
+{
+    const float *x1 = x + down, *x2 = x1 + down, *x3 = x2 + down;
+    int64_t j = 0;
+    for (; j + VF_N <= n; j += VF_N) {
+        vf a = vf_load(x + j), b = vf_load(x1 + j), c = vf_load(x2 + j), d = vf_load(x3 + j);
+        if (kind == BW_REDUCE_SUM) {
+            vd s = vd_add(vd_add(vd_load(sums + j), a), b);
+            vd_store(sums + j, vd_add(vd_add(s, c), d));
+            continue;
+        }
+        /* a NaN that came first stays: it is the operand that both forms take */
+        vf old = vf_load(acc + j);
+        vf best = kind == BW_REDUCE_MIN ? vf_min(d, vf_min(c, vf_min(b, vf_min(a, old))))
+                                        : vf_max(d, vf_max(c, vf_max(b, vf_max(a, old))));
+        vf_store(acc + j, best);
+    }
+    for (; j < n; j++)
+        for (int r = 0; r < 4; r++) {
+            float v = x[r * down + j];
+            if (kind == BW_REDUCE_SUM)
+                sums[j] += (double)v;
+            else
+                acc[j] = (kind == BW_REDUCE_MIN ? v < acc[j] : v > acc[j]) ? v : acc[j];
+        }
+}
+
 /* n <= COLUMNS results side by side, from x's element `from` on, step elements apart: elements [begin, end) of the
  * reduced space of each. */
 BW_INLINE void reduce_columns(bw_reduce_kind kind, const bw_loop *reduced, const bw_tensor *x, int64_t from,
@@ -145,6 +175,7 @@ BW_INLINE void reduce_columns(bw_reduce_kind kind, const bw_loop *reduced, const
     bw_span span;
     int64_t index = begin;
     const bw_reduce_state nothing = start(kind);
+    bool is_direct = x->dtype == BW_F32 && step == 1 && !bw_reduce_is_arg(kind);
     for (int64_t j = 0; begin > 0 && j < n; j++) { /* a later part: its first row has no right to stay */
         sums[j] = 0;
         acc[j] = (float)nothing.value;
@@ -153,7 +184,16 @@ BW_INLINE void reduce_columns(bw_reduce_kind kind, const bw_loop *reduced, const
     bw_loop_begin(&cursor, reduced, begin, end);
     while (bw_loop_next(&cursor, &span))
         for (int64_t r = 0; r < span.n; r++, index++) {
-            bw_row row = bw_row_at(x, from + span.offset[0] + r * bw_loop_step(reduced, 0), step, n);
+            int64_t down = bw_loop_step(reduced, 0);
+            while (is_direct && index > 0 && r + 4 <= span.n) {
+                const float *v = (const float *)x->data + from + span.offset[0] + r * down;
+                fold_four_rows(kind, v, down, n, sums, acc);
+                r += 4;
+                index += 4;
+            }
+            if (r == span.n)
+                break;
+            bw_row row = bw_row_at(x, from + span.offset[0] + r * down, step, n);
             const float *v = buffer;
             if (row.is_direct)
                 v = (const float *)(const void *)row.data;

@@ -4,6 +4,8 @@
 
 bw_op_kernel BW_LEVEL(bw_softmax), BW_LEVEL(bw_log_softmax), BW_LEVEL(bw_rmsnorm), BW_LEVEL(bw_layernorm);
 
+enum { POWERS = 4096 };
+
 BW_INLINE int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -97,22 +99,32 @@ BW_INLINE void subtract_row(const float *x, int64_t n, float high, float low, fl
 BW_INLINE void softmax_row(bool is_log, const bw_row *x, const bw_row *y)
 {
     float from[BW_EACH_BLOCK], to[BW_EACH_BLOCK], most = -INFINITY;
-    int64_t n = x->n, piece = x->is_direct && y->is_direct ? n : BW_EACH_BLOCK;
+    int64_t n = x->n, piece;
+    bool in_place = x->is_direct && y->is_direct;
+    piece = in_place ? n : BW_EACH_BLOCK;
     for (int64_t i = 0; i < n; i += piece)
         most = greatest_of(bw_row_load(x, i, least_of(piece, n - i), from), least_of(piece, n - i), most);
     double sum = 0;
-    bool is_whole = piece == n && y->is_direct && !is_log; /* then y holds the powers between the passes */
+    /* Between the passes the powers lie in y itself, or in a buffer, or are found again. */
+    float buffer[POWERS], *powers = is_log         ? NULL
+                                    : y->is_direct ? (float *)(void *)y->data
+                                    : n <= POWERS  ? buffer
+                                                   : NULL;
     for (int64_t i = 0; i < n; i += piece) {
         int64_t m = least_of(piece, n - i);
-        sum += exp_row(bw_row_load(x, i, m, from), m, most, is_whole ? (float *)(void *)y->data : NULL);
-    }
-    if (is_whole) {
-        scale_row((float *)(void *)y->data, n, (float)(1 / sum));
-        return;
+        sum += exp_row(bw_row_load(x, i, m, from), m, most, powers ? powers + i : NULL);
     }
     float log_sum = (float)log(sum), scale = (float)(1 / sum);
+    if (powers)
+        scale_row(powers, n, scale);
+    if (powers && powers != buffer)
+        return;
     for (int64_t i = 0; i < n; i += piece) {
         int64_t m = least_of(piece, n - i);
+        if (powers) {
+            bw_row_store(y, i, m, powers + i);
+            continue;
+        }
         const float *v = bw_row_load(x, i, m, from);
         float *dst = bw_row_place(y, i, to);
         if (is_log)
@@ -162,14 +174,41 @@ BW_INLINE void norm_vectors(const float *x, int64_t n, float high, float low, fl
     }
 }
 
+/* As norm_vectors, of f16 or bf16 (dtype, a constant) without a buffer: whole vectors only; returns how many elements.
+ */
+BW_INLINE int64_t norm_halves(bw_dtype dtype, const bw_row *x, const bw_row *w, const bw_row *b, const bw_row *y,
+                              float high, float low, float scale)
+{
+    const vf h = vf_set1(high), l = vf_set1(low), s = vf_set1(scale);
+    int64_t i = 0;
+    for (; i + VF_N <= x->n; i += VF_N) {
+        vf v = vf_mul(vf_sub(vf_sub(vf_load_as(dtype, x->data, i), h), l), s);
+        if (w->data)
+            v = vf_mul(v, vf_load_as(dtype, w->data, i));
+        if (b->data)
+            v = vf_add(v, vf_load_as(dtype, b->data, i));
+        uint16_t *dst = (uint16_t *)(void *)y->data + i;
+        if (dtype == BW_F16)
+            vf_store_f16(dst, v);
+        else
+            vf_store_bf16(dst, v);
+    }
+    return i;
+}
+
 /* The second pass of a norm; w->data, b->data may be NULL. */
 BW_INLINE void norm_row(const bw_row *x, const bw_row *w, const bw_row *b, const bw_row *y, double mean, double scale)
 {
     float from[BW_EACH_BLOCK], to[BW_EACH_BLOCK], w_buffer[BW_EACH_BLOCK], b_buffer[BW_EACH_BLOCK];
     float high = (float)mean, low = isinf(high) ? 0 : (float)(mean - (double)high);
     bool direct = x->is_direct && y->is_direct && (!w->data || w->is_direct) && (!b->data || b->is_direct);
-    int64_t n = x->n, piece = direct ? n : BW_EACH_BLOCK;
-    for (int64_t i = 0; i < n; i += piece) {
+    int64_t n = x->n, piece = direct ? n : BW_EACH_BLOCK, done = 0;
+    bool is_dense = x->step == 1 && y->step == 1 && (!w->data || w->step == 1) && (!b->data || b->step == 1);
+    if (is_dense && x->dtype == BW_F16)
+        done = norm_halves(BW_F16, x, w, b, y, high, low, (float)scale);
+    else if (is_dense && x->dtype == BW_BF16)
+        done = norm_halves(BW_BF16, x, w, b, y, high, low, (float)scale);
+    for (int64_t i = done; i < n; i += piece) {
         int64_t m = least_of(piece, n - i);
         float *dst = bw_row_place(y, i, to);
         norm_vectors(bw_row_load(x, i, m, from), m, high, low, (float)scale,

@@ -8,7 +8,7 @@ bw_op_kernel bw_asort_radix, bw_topk_radix;
 size_t bw_asort_scratch(const bw_op_call *call);
 size_t bw_topk_scratch(const bw_op_call *call);
 
-enum { BLOCK = 256, RADIX_WIDE = 1 << 11, RADIX_WIDE_FROM = 1 << 14, LEAST_ROOM = 512 };
+enum { BLOCK = 64, RADIX_WIDE = 1 << 11, RADIX_WIDE_FROM = 1 << 14, LEAST_ROOM = 32, INSERTION = 64 };
 
 /* One row. */
 typedef struct source {

@@ -124,9 +124,42 @@ static void cases(bw_case_sink *sink, const function *f, int n_types, const bw_d
     refuse(sink, f);
 }
 
+/* Permuted inputs with edges around the sizes of tiles, and copies that go past the caches. */
+static void copies(bw_case_sink *sink)
+{
+    static const struct {
+        int64_t dims[4], strides[4];
+    } shapes[] = {{{1, 1, 65, 129}, {0, 0, 1, 65}},         {{1, 1, 200, 9}, {0, 0, 1, 200}},
+                  {{3, 2, 64, 64}, {8192, 4096, 1, 64}},    {{2, 70, 3, 67}, {70, 1, 9380, 140}},
+                  {{5, 1, 8, 31}, {1, 1, 155, 5}},          {{33, 17, 10, 11}, {1, 33, 561, 5610}},
+                  {{2, 3, 130, 70}, {27300, 9100, 0, 130}}, {{9, 1, 65, 64}, {4160, 1, 2, 260}}};
+    for (int t = 0; t < N_ALL; t++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            bw_case *c = bw_case_begin(sink, BW_OP_UCOPY, "permuted %d %s", (int)i, bw_dtype_name(all[t]));
+            bw_case_fill_normal(c, bw_case_in_strided(c, all[t], 4, shapes[i].dims, shapes[i].strides), 50);
+            const int64_t *d = shapes[i].dims, row = d[3] + 5, plane = row * d[2];
+            if (i % 2)
+                bw_case_out_strided(c, all[t], 4, d, (int64_t[]){plane * d[1] + 3, plane, row, 1});
+            else
+                bw_case_out(c, all[t], 4, shapes[i].dims);
+            bw_case_exact(c);
+            bw_case_run(c);
+        }
+    for (int64_t step = 1; step < 3 && bw_cases_n_random(sink); step++) {
+        static const int64_t dims[] = {(1 << 12) + 7, 1 << 10};
+        bw_case *c = bw_case_begin(sink, BW_OP_UCOPY, "32 MiB, step %d", (int)step);
+        bw_tensor *x = bw_case_in_strided(c, BW_F64, 2, dims, (int64_t[]){0, step});
+        bw_case_fill_uniform(c, x, -9, 9);
+        bw_case_out(c, BW_F64, 2, dims);
+        bw_case_exact(c);
+        bw_case_run(c);
+    }
+}
+
 void bw_op_ucopy_cases(bw_case_sink *sink)
 {
     cases(sink, &(function){BW_OP_UCOPY, false, true, 0, 0}, N_ALL, all);
+    copies(sink);
 }
 
 #define BW_UNARY(NAME, name, has_param, f64, vector, limit, is_exact, magnitude, step, formula)                        \

@@ -5,12 +5,11 @@
 
 bw_op_kernel BW_LEVEL(bw_unary);
 
-typedef vf unary_vector(vf x, vf p);
+typedef vf unary_vector(vf x, double p);
 typedef double unary_scalar(double x, double p);
 
-BW_INLINE void unary_run(const float *x, float *out, int64_t n, double param, unary_vector *f)
+BW_INLINE void unary_run(const float *x, float *out, int64_t n, double p, unary_vector *f)
 {
-    const vf p = vf_set1((float)param);
     int64_t i = 0;
     for (; i + VF_N <= n; i += VF_N)
         vf_store(out + i, f(vf_load(x + i), p));
@@ -43,7 +42,7 @@ BW_INLINE void unary_block(const void *params, const float *x, float *out, int64
 }
 
 #define BW_UNARY(NAME, name, has_param, f64, vector, limit, is_exact, magnitude, step, formula)                        \
-    BW_INLINE vf name##_vector(vf x, vf p)                                                                             \
+    BW_INLINE vf name##_vector(vf x, double p)                                                                         \
     {                                                                                                                  \
         (void)p;                                                                                                       \
         return vector;                                                                                                 \
