@@ -56,7 +56,8 @@ static inline void expect_at(const char *where, int line, bw_array *x, int n_dim
     float got[4096];
     char text[128];
     int64_t n = bw_array_elements(x);
-    if (bw_array_n_dims(x) != n_dims || memcmp(bw_array_dims(x), dims, (size_t)n_dims * sizeof *dims) != 0)
+    if (bw_array_n_dims(x) != n_dims ||
+        (n_dims > 0 && memcmp(bw_array_dims(x), dims, (size_t)n_dims * sizeof *dims) != 0))
         fail_msg("%s:%d: it is %s", where, line, bw_array_describe(x, text, sizeof text));
     assert_int_equal(bw_array_dtype(x), BW_F32);
     assert_true(n <= 4096);

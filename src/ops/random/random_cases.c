@@ -8,8 +8,8 @@ static const bw_dtype words[] = {BW_U32, BW_I64};
 static bw_random_source source_of(bw_case_sink *sink, int mode)
 {
     bw_random_source s = {.mode = mode};
-    s.seed = (uint64_t)bw_cases_between(sink, 0, INT64_MAX);
-    s.offset = (uint64_t)bw_cases_between(sink, 0, mode == BW_RANDOM_TORCH_CPU ? 2000 : INT64_MAX) * 4;
+    s.seed = (uint64_t)bw_cases_between(sink, 0, INT64_MAX - 1);
+    s.offset = (uint64_t)bw_cases_between(sink, 0, mode == BW_RANDOM_TORCH_CPU ? 2000 : INT64_MAX - 1) * 4;
     s.cuda_threads = mode == BW_RANDOM_TORCH_CUDA ? bw_cases_between(sink, 0, 3) * 256 : 0;
     return s;
 }
