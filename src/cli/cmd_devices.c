@@ -104,7 +104,7 @@ static int print_text(const machine *m)
     if (m->bandwidth > 0)
         bw_str_add_format(&out, "  bandwidth    %.1f GB/s read with %d thread%s\n", m->bandwidth / 1e9, m->n_threads,
                           m->n_threads == 1 ? "" : "s");
-    bw_str_add(&out, "\nThis build has no GPU backend: everything is computed on the processor.\n");
+    bw_str_add(&out, "\nThis build has no GPU backend for models: they are computed on the processor.\n");
     return cli_out_str(&out);
 }
 

@@ -35,10 +35,9 @@ bw_status bw_device_open(const char *name, int n_threads, bw_device **out, bw_er
         return bw_cpu_open(n_threads, out, err);
     if (parse(name, "cuda", &index, &is_number) && is_number)
         return bw_gpu_open(&bw_gpu_driver_cuda, index, out, err);
-    if (strncmp(name, "rocm", 4) == 0 || strncmp(name, "metal", 5) == 0)
-        return bw_fail(err, BW_E_DEVICE,
-                       "device %s: this build has no such backend; cpu:0 and cuda:N are what there is", name);
-    return bw_fail(err, BW_E_NOT_FOUND, "device %s is unknown; cpu:0 and cuda:N are what there is", name);
+    if (parse(name, "rocm", &index, &is_number) && is_number)
+        return bw_gpu_open(&bw_gpu_driver_hip, index, out, err);
+    return bw_fail(err, BW_E_NOT_FOUND, "device %s is unknown; cpu:0, rocm:N and cuda:N are what there is", name);
 }
 
 void bw_device_close(bw_device *device)

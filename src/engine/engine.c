@@ -110,7 +110,7 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
     bw_progress opening = {.stage = "open"};
     if (o->progress)
         o->progress(o->progress_user, &opening);
-    BW_TRY(bw_device_open(o->device, o->n_threads, &e->device, err));
+    BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, err));
     bw_lm_file *file = NULL;
     BW_TRY(bw_lm_file_open(o->model, &file, err));
     bw_lm_info info;

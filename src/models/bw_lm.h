@@ -31,6 +31,10 @@ typedef struct bw_lm_info {
     int32_t n_vocab, n_layers, n_embd, n_ctx_train;
 } bw_lm_info;
 
+/* The device a model is to run on. GPUs compute single operations so far, not models: they are refused with
+ * BW_E_DEVICE. */
+bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err);
+
 /* A model file that has been opened and understood, but whose weights are not placed yet: tells n_ctx_train and page
  * bytes before the KV cache is sized. */
 typedef struct bw_lm_file bw_lm_file;

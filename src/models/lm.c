@@ -61,6 +61,15 @@ static bw_status refuse_architecture(const bw_source *source, bw_err *err)
     return status;
 }
 
+bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
+{
+    *device = NULL;
+    if (name && (strncmp(name, "rocm", 4) == 0 || strncmp(name, "cuda", 4) == 0 || strncmp(name, "metal", 5) == 0))
+        return bw_fail(err, BW_E_DEVICE, "device %s: there is no GPU backend for models yet; cpu:0 is what there is",
+                       name);
+    return bw_device_open(name, n_threads, device, err);
+}
+
 bw_status bw_lm_file_open(const char *path, bw_lm_file **out, bw_err *err)
 {
     *out = NULL;

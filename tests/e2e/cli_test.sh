@@ -231,14 +231,14 @@ run 0 bench "$no_vocab" -p 0 -n 4 -r 1 --no-bandwidth --json
 if grep -q prompt_tokens_per_s "$dir/out"; then fail "$what: a number that was not asked for"; else pass; fi
 run 0 bench "$no_vocab" -p 8 -n 0 -r 1 --no-bandwidth
 run 0 bench "$no_vocab" -p 8 -n 1 -r 1 --no-bandwidth
-run 0 bench "$no_vocab" -p 8 -n 4 -r 1 --no-bandwidth --profile; prints '^matmul '
+run 0 bench "$no_vocab" -p 8 -n 4 -r 1 --no-bandwidth --profile; prints '^linear '
 run 1 bench "$no_vocab" -p 100 --ctx 50; one_sentence
 
 # ---- inspect, quantize, devices
 run 0 inspect "$tiny"; prints 'general.architecture'; prints 'blk.0.attn_q.weight'
 run 0 inspect "$tiny" --json; prints '"general.architecture"'
 run 2 inspect "$tiny" "$tiny"; says 'one file'
-run 0 devices; prints '^cpu:0'; prints 'no GPU backend'
+run 0 devices; prints '^cpu:0'; prints 'no GPU backend for models'
 run 0 devices --json; prints '"device":"cpu:0"'
 run 0 quantize "$tiny" "$dir/q.gguf" q4_0; says 'tensors converted'
 run 0 inspect "$dir/q.gguf"; prints 'q4_0'

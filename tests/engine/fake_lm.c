@@ -50,6 +50,11 @@ void fake_reset(void)
     counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = 0;
 }
 
+bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
+{
+    return bw_device_open(name, n_threads, device, err);
+}
+
 bw_status bw_lm_file_open(const char *path, bw_lm_file **file, bw_err *err)
 {
     *file = NULL;

@@ -60,7 +60,7 @@ static int64_t strip_out(const strip *s)
                         continue;                                                                                      \
                     const sum_type weight = (sum_type)load(w[at_w + ky * c->w_h + kx * c->w_w]);                       \
                     const type *from = x + at_x + iy * c->x_h + run.in * c->x_w;                                       \
-                    sum_type *to = sums + (run.out - s->begin);                                                         \
+                    sum_type *to = sums + (run.out - s->begin);                                                        \
                     for (int64_t j = 0; j < run.n; j++) {                                                              \
                         const sum_type v = (sum_type)load(from[j * run.in_step * c->x_w]);                             \
                         to[j * run.out_step] += weight * v;                                                            \
