@@ -69,6 +69,19 @@ def work(name):
             "topk": lambda: torch.topk(x, int(rest[1][1:]))}[what]
 
 
+def timed(call):
+    begin = time.perf_counter()
+    call()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def turn(run):
+    """The median of three runs in a row, after a pause in which the other program's threads, which wait for work in a
+    loop for some milliseconds, have gone to sleep: else they would hold a processor during the first of these."""
+    time.sleep(0.03)
+    return statistics.median(run() for _ in range(3))
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("bench")
@@ -99,10 +112,8 @@ def main():
         call, mine, theirs = work(name), [], []
         call()
         for _ in range(a.rounds):
-            mine.append(float(ask(name)) / 1e3)
-            begin = time.perf_counter()
-            call()
-            theirs.append((time.perf_counter() - begin) * 1e3)
+            mine.append(turn(lambda: float(ask(name)) / 1e3))
+            theirs.append(turn(lambda: timed(call)))
         m, t = statistics.median(mine), statistics.median(theirs)
         print(f"| {name} | {m:.2f} | {t:.2f} | {t / m:.2f} | {min(theirs) / min(mine):.2f} |", flush=True)
     ours.stdin.close()

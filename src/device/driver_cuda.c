@@ -149,8 +149,9 @@ static int cuda_release(void *address)
 
 static int cuda_upload(void *dst, const void *host_src, size_t n_bytes, void *stream)
 {
-    /* From pageable memory this returns once the source has been staged. */
-    return cu.cuMemcpyHtoDAsync_v2(address_of(dst), host_src, n_bytes, stream);
+    /* From pageable memory the copy alone returns when the source has been read, from pinned memory it does not. */
+    int error = cu.cuMemcpyHtoDAsync_v2(address_of(dst), host_src, n_bytes, stream);
+    return error ? error : cu.cuStreamSynchronize(stream);
 }
 
 static int cuda_download(void *host_dst, const void *src, size_t n_bytes, void *stream)

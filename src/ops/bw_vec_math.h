@@ -267,20 +267,30 @@ BW_INLINE vf vf_half_erfc_of(vf t, vf high, vf low)
     return vf_mul(vf_mul(t, vf_set1(0.5f)), vf_exp_sum(high, vf_add(low, p)));
 }
 
-/* erf, relative error below 2e-7. */
+/* erf, relative error below 4e-7: x P(x^2) / Q(x^2) on [-4, 4], minimax; beyond it is 1. */
 BW_INLINE vf vf_erf(vf x)
 {
-    vf a = vf_clamp(vf_abs(x), 0.0f, 10.0f), z = vf_mul(x, x);
-    vf p = vf_set1(-0.000611129159f);
-    p = vf_fma(p, z, vf_set1(0.00501622818f));
-    p = vf_fma(p, z, vf_set1(-0.0267819576f));
-    p = vf_fma(p, z, vf_set1(0.112822302f));
-    p = vf_fma(p, z, vf_set1(-0.376125336f));
-    p = vf_fma(p, z, vf_set1(1.12837911f));
-    vf t = vf_div(vf_set1(1.0f), vf_fma(a, vf_set1(0.5f), vf_set1(1.0f)));
-    vf half_erfc = vf_half_erfc_of(t, vf_neg(vf_mul(a, a)), vf_set1(0.0f));
-    vf large = vf_copysign(vf_fnma(half_erfc, vf_set1(2.0f), vf_set1(1.0f)), x);
-    return vf_pick(vf_less(a, vf_set1(0.9f)), vf_mul(p, x), large);
+    x = vf_clamp(x, -4.0f, 4.0f);
+    vf z = vf_mul(x, x);
+    vf p = vf_set1(1.98698586e-06f), q = vf_set1(3.74211175e-05f);
+    p = vf_fma(p, z, vf_set1(0.000284542934f));
+    q = vf_fma(q, z, vf_set1(0.0011853112f));
+    p = vf_fma(p, z, vf_set1(0.00388225437f));
+    q = vf_fma(q, z, vf_set1(0.0152050474f));
+    p = vf_fma(p, z, vf_set1(0.0530983327f));
+    q = vf_fma(q, z, vf_set1(0.115339375f));
+    p = vf_fma(p, z, vf_set1(0.19351939f));
+    q = vf_fma(q, z, vf_set1(0.504834654f));
+    p = vf_fma(p, z, vf_set1(1.12837914f));
+    q = vf_fma(q, z, vf_set1(1.0f));
+    return vf_clamp(vf_div(vf_mul(x, p), q), -1.0f, 1.0f);
+}
+
+/* x (1 + erf(x / sqrt(2))) / 2, absolute error below 1e-6. */
+BW_INLINE vf vf_gelu_erf(vf x)
+{
+    vf half = vf_mul(x, vf_set1(0.5f));
+    return vf_fma(half, vf_erf(vf_mul(x, vf_set1(0.707106781f))), half);
 }
 
 /* The normal distribution's share below x, erfc(-x / sqrt(2)) / 2, relative error below 5e-7 to the last subnormal:

@@ -95,6 +95,7 @@ BW_DEVICE double bw_shuffle_xor(double x, int mask)
 /* Elementary functions. f32: e^x and 2^x by the hardware's 2^x (1 ulp) after an exact split of x / ln 2. */
 BW_DEVICE float bw_exp(float x)
 {
+#pragma clang fp contract(off)                             /* hi must be rounded: lo holds the rest */
     const float log2e = 1.44269502f, low = 1.92596299e-8f; /* the two add to log2(e) */
     float hi = x * log2e, lo = __builtin_fmaf(x, log2e, -hi);
     lo = __builtin_fmaf(x, low, lo);

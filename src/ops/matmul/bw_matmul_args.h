@@ -6,6 +6,7 @@
 
 typedef struct bw_matmul_args {
     bw_loop batch;           /* of a, b and out, without their last two dimensions */
+    int64_t first_tile_row;  /* likewise for y */
     int64_t first_batch;     /* of this launch: a grid's z counts at most 65535 more */
     int64_t m, n, k;         /* out [m, n] = a [m, k] b [k, n] */
     int64_t a_row, a_column; /* strides */

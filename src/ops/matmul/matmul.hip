@@ -30,11 +30,12 @@ BW_DEVICE void matmul(const bw_matmul_args &p, const T *a, const T *b, R *out)
     const int thread = bw_thread(), tx = thread % 16, ty = thread / 16;
     int64_t at[3];
     bw_loop_offsets<3, uint64_t>(p.batch, (uint64_t)(p.first_batch + bw_block_z()), at);
+    const int64_t tile_row = p.first_tile_row + bw_block_y();
     /* This workgroup's corner, and what is left of the matrix from there on. */
-    a += at[0] + bw_block_y() * TILE * p.a_row;
+    a += at[0] + tile_row * TILE * p.a_row;
     b += at[1] + bw_block() * TILE * p.b_column;
-    out += at[2] + bw_block_y() * TILE * p.out_row + bw_block() * TILE * p.out_column;
-    const int rows = bw_least(p.m - bw_block_y() * TILE, TILE), columns = bw_least(p.n - bw_block() * TILE, TILE);
+    out += at[2] + tile_row * TILE * p.out_row + bw_block() * TILE * p.out_column;
+    const int rows = bw_least(p.m - tile_row * TILE, TILE), columns = bw_least(p.n - bw_block() * TILE, TILE);
     /* Neighbouring threads read neighbouring elements whichever way the operand lies. */
     const bool a_by_k = p.a_column == 1, b_by_k = p.b_row == 1;
     const int ak = a_by_k ? thread % DEPTH : thread / TILE, ai = a_by_k ? thread / DEPTH : thread % TILE;

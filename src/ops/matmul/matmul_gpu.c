@@ -19,7 +19,7 @@ static bw_tensor take_matrix(const bw_tensor *t, int64_t *row, int64_t *column)
 
 bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
 {
-    enum { TILE = 64, MOST_Z = 65535 };
+    enum { TILE = 64, MOST_X = 1 << 23, MOST_YZ = 65535 };
     bw_matmul_args p = {0};
     bw_tensor a = take_matrix(call->in[0], &p.a_row, &p.a_column), b = take_matrix(call->in[1], &p.b_row, &p.b_column);
     bw_tensor out = take_matrix(call->out[0], &p.out_row, &p.out_column);
@@ -28,16 +28,18 @@ bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     p.k = call->in[0]->dims[a.n_dims + 1];
     bw_loop_init(&p.batch, out.n_dims, out.dims, 3, (const bw_tensor *[]){&a, &b, &out});
     int64_t rows = (p.m + TILE - 1) / TILE, columns = (p.n + TILE - 1) / TILE;
-    if (rows > 65535 || columns > INT32_MAX)
-        return bw_op_fail(call, err, "%lld rows are more than a grid holds", (long long)p.m);
+    if (columns > MOST_X)
+        return bw_op_fail(call, err, "%lld columns are more than a grid holds", (long long)p.n);
     void *args[] = {&p, &a.data, &b.data, &out.data};
     char name[64];
     snprintf(name, sizeof name, "matmul_%s_%s", bw_dtype_name(a.dtype), bw_dtype_name(out.dtype));
-    for (p.first_batch = 0; p.first_batch < p.batch.n; p.first_batch += MOST_Z) {
-        int64_t left = p.batch.n - p.first_batch;
-        bw_gpu_grid grid = {.blocks = {(uint32_t)columns, (uint32_t)rows, (uint32_t)(left < MOST_Z ? left : MOST_Z)},
-                            .threads = 256};
-        BW_TRY(bw_gpu_run(device, name, &grid, args, err));
-    }
+    for (p.first_batch = 0; p.first_batch < p.batch.n; p.first_batch += MOST_YZ)
+        for (p.first_tile_row = 0; p.first_tile_row < rows; p.first_tile_row += MOST_YZ) {
+            int64_t z = p.batch.n - p.first_batch, y = rows - p.first_tile_row;
+            bw_gpu_grid grid = {.blocks = {(uint32_t)columns, (uint32_t)(y < MOST_YZ ? y : MOST_YZ),
+                                           (uint32_t)(z < MOST_YZ ? z : MOST_YZ)},
+                                .threads = 256};
+            BW_TRY(bw_gpu_run(device, name, &grid, args, err));
+        }
     return BW_OK;
 }

@@ -20,9 +20,10 @@ bw_status bw_softmax_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     void *args[] = {&rows, &first_row, &x.data, &y.data, &n, &x_step, &y_step};
     char name[64];
     snprintf(name, sizeof name, "softmax_%s", bw_dtype_name(x.dtype));
-    for (; first_row < rows.n; first_row += INT32_MAX) {
+    enum { MOST = 1 << 23 }; /* workgroups in a grid: HIP counts threads in 32 bits */
+    for (; first_row < rows.n; first_row += MOST) {
         int64_t left = rows.n - first_row;
-        bw_gpu_grid grid = {.blocks = {(uint32_t)(left < INT32_MAX ? left : INT32_MAX), 1, 1}, .threads = 256};
+        bw_gpu_grid grid = {.blocks = {(uint32_t)(left < MOST ? left : MOST), 1, 1}, .threads = 256};
         BW_TRY(bw_gpu_run(device, name, &grid, args, err));
     }
     return BW_OK;
