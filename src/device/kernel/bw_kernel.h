@@ -214,14 +214,9 @@ template <int N, typename F> BW_DEVICE void bw_for_each(const bw_loop &loop, F b
                 at[k] = i;
             body(at);
         }
-    } else if (loop.n <= 0xffffffffll) {
+    } else { /* fewer than 2^32 elements: the host sees to it */
         for (int64_t i = bw_grid_thread(); i < loop.n; i += step) {
             bw_loop_offsets<N, uint32_t>(loop, (uint32_t)i, at);
-            body(at);
-        }
-    } else {
-        for (int64_t i = bw_grid_thread(); i < loop.n; i += step) {
-            bw_loop_offsets<N, uint64_t>(loop, (uint64_t)i, at);
             body(at);
         }
     }

@@ -1,0 +1,22 @@
+/* What the ops' GPU host sides share. */
+#ifndef BW_OP_GPU_H
+#define BW_OP_GPU_H
+
+#include "bw_gpu.h"
+#include "bw_op_check.h"
+
+enum { BW_GPU_MAX_EXTRA = 4 };
+
+/* An elementwise kernel, named as the call's entry point, over the inputs [0, n_in) and then the output, everything
+ * broadcast to the output's shape. Its arguments: the loop, one pointer per tensor in that order, then
+ * extra[0..n_extra). Loops of 2^32 elements or more that are not dense are cut along their first dimension: kernels
+ * divide in 32 bits. */
+bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra,
+                      bw_err *err);
+/* The full name of a call's entry point. */
+void bw_gpu_entry_name(const bw_op_call *call, char name[64]);
+
+/* Launchers of ops that need nothing else. */
+bw_op_gpu_kernel bw_gpu_each_0, bw_gpu_each_1, bw_gpu_each_2, bw_gpu_each_3; /* by number of inputs */
+
+#endif

@@ -1,0 +1,81 @@
+/* Launching elementwise kernels. */
+#include "bw_op_gpu.h"
+
+#include <stdio.h>
+
+void bw_gpu_entry_name(const bw_op_call *call, char name[64])
+{
+    bw_entry entry;
+    bw_op_get_entry(call, &entry);
+    if (entry.dtype[0])
+        snprintf(name, 64, "%.46s_%.15s", entry.prefix, entry.dtype);
+    else
+        snprintf(name, 64, "%.47s", entry.prefix);
+}
+
+static bool is_dense(const bw_loop *loop)
+{
+    bool dense = loop->n_dims == 1;
+    for (int k = 0; k < loop->n_tensors; k++)
+        dense = dense && loop->strides[k][0] == 1;
+    return dense;
+}
+
+bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra, bw_err *err)
+{
+    const bw_tensor *tensors[BW_LOOP_MAX_TENSORS];
+    char *data[BW_LOOP_MAX_TENSORS];
+    void *args[1 + BW_LOOP_MAX_TENSORS + BW_GPU_MAX_EXTRA];
+    bw_loop loop;
+    int n = 0;
+    args[n++] = &loop;
+    for (int k = 0; k <= n_in; k++) {
+        tensors[k] = k < n_in ? call->in[k] : call->out[0];
+        data[k] = tensors[k]->data;
+        args[n++] = &data[k];
+    }
+    for (int k = 0; k < n_extra; k++)
+        args[n++] = extra[k];
+    bw_loop_init(&loop, call->out[0]->n_dims, call->out[0]->dims, n_in + 1, tensors);
+    char name[64];
+    bw_gpu_entry_name(call, name);
+    if (loop.n == 0)
+        return BW_OK;
+    int64_t rows = loop.dims[0], row = loop.n / rows, step = rows;
+    if (loop.n > UINT32_MAX && !is_dense(&loop)) {
+        if (row > UINT32_MAX)
+            return bw_op_fail(call, err, "%lld elements in one row of strides are more than %s walks", (long long)row,
+                              device->name);
+        step = UINT32_MAX / row;
+    }
+    for (int64_t first = 0; first < rows; first += step) {
+        int64_t count = rows - first < step ? rows - first : step;
+        loop.dims[0] = count;
+        loop.n = count * row;
+        for (int k = 0; k <= n_in; k++)
+            data[k] = (char *)tensors[k]->data + first * loop.strides[k][0] * bw_dtype_block_bytes(tensors[k]->dtype);
+        bw_gpu_grid grid = bw_gpu_grid_for(device, loop.n, 4);
+        BW_TRY(bw_gpu_run(device, name, &grid, args, err));
+    }
+    return BW_OK;
+}
+
+bw_status bw_gpu_each_0(const bw_op_call *call, bw_device *device, bw_err *err)
+{
+    return bw_gpu_each(call, device, 0, NULL, 0, err);
+}
+
+bw_status bw_gpu_each_1(const bw_op_call *call, bw_device *device, bw_err *err)
+{
+    return bw_gpu_each(call, device, 1, NULL, 0, err);
+}
+
+bw_status bw_gpu_each_2(const bw_op_call *call, bw_device *device, bw_err *err)
+{
+    return bw_gpu_each(call, device, 2, NULL, 0, err);
+}
+
+bw_status bw_gpu_each_3(const bw_op_call *call, bw_device *device, bw_err *err)
+{
+    return bw_gpu_each(call, device, 3, NULL, 0, err);
+}
