@@ -46,6 +46,29 @@ BW_INLINE void bw_each_load(bw_dtype dtype, const void *data, int64_t step, floa
         dst[i] = (float)bw_element_f64(dtype, data, i * step);
 }
 
+/* Whether n elements, `step` apart, of a float type up to f32 are all finite. */
+BW_INLINE bool bw_each_is_finite(bw_dtype dtype, const void *data, int64_t step, int64_t n)
+{
+    float buffer[BW_EACH_BLOCK], last = 0;
+    vf sum = vf_set1(0);
+    int64_t size = bw_dtype_block_bytes(dtype);
+    for (int64_t i = 0, m; i < n; i += m) {
+        const char *from = (const char *)data + i * step * size;
+        const float *v = buffer;
+        int64_t k = 0;
+        m = n - i < BW_EACH_BLOCK ? n - i : BW_EACH_BLOCK;
+        if (dtype == BW_F32 && step == 1)
+            v = (const float *)(const void *)from;
+        else
+            bw_each_load(dtype, from, step, buffer, m);
+        for (; k + VF_N <= m; k += VF_N) /* 0 * inf = NaN */
+            sum = vf_fma(vf_load(v + k), vf_set1(0), sum);
+        for (; k < m; k++)
+            last += v[k] * 0;
+    }
+    return vf_sum(sum) + last == 0;
+}
+
 BW_INLINE void bw_each_store(bw_dtype dtype, void *data, int64_t step, const float *src, int64_t n)
 {
     int64_t i = 0;

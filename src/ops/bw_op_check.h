@@ -22,6 +22,10 @@ bw_status bw_op_check_f32(const bw_op_call *call, const bw_tensor *t, const char
 #define BW_MASK_IDS (BW_MASK(BW_U8) | BW_MASK(BW_U32) | BW_MASK(BW_I64))                     /* index types */
 /* Present, plain, of one of these types, 0 to 6 dimensions whose product is possible; any strides. */
 bw_status bw_op_check_plain(const bw_op_call *call, const bw_tensor *t, const char *what, uint64_t dtypes, bw_err *err);
+/* An output: no two elements in one place, or members would write there at one time. Shown by the strides: each is
+ * positive and larger than all that dimensions of smaller ones reach. bw_op_prepare asks it of every output in its
+ * plain layout, so the ops' own checks need not. */
+bw_status bw_op_check_output(const bw_op_call *call, const bw_tensor *t, const char *what, bw_err *err);
 /* t's dimensions, aligned at the last, equal out's or are 1. */
 bw_status bw_op_check_broadcast(const bw_op_call *call, const bw_tensor *t, const bw_tensor *out, const char *what,
                                 bw_err *err);

@@ -21,8 +21,9 @@ enum { BW_OP_MAX_IN = 8, BW_OP_MAX_OUT = 4 };
 typedef struct bw_op_call bw_op_call;
 /* A CPU kernel: every member of the team calls it; no barrier is needed at its end (the caller puts one where the next
  * call depends on this one). Members share work through call->next (bw_team_take) or bw_team_split. A member's scratch
- * is its own; attention alone also writes into others', so a call that uses scratch must depend on it or be needed by
- * it, which in a model the ones beside it are and do. */
+ * is its own, and members may be in different calls at one time: a kernel that writes into others' scratch first waits
+ * for them (matmul/gemm_simd.h). Attention alone does not wait, so a call that uses scratch must depend on it or be
+ * needed by it, which in a model the ones beside it are and do. */
 typedef void bw_op_kernel(const bw_op_call *call, bw_member *member);
 
 /* A GPU kernel's host side: enqueues one or more launches. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bw_entry.h"
+#include "bw_op_check.h"
 #include "bw_mem.h"
 
 #define BW_OP(NAME, name, family, entry, formula)                                                                      \
@@ -87,6 +88,39 @@ static void run_ref(const bw_op_call *call, bw_member *member)
         defs[call->op].ref(call);
 }
 
+/* Nothing, for calls whose outputs have no elements: so no kernel and no reference need care how large the other
+ * dimensions are beside a 0. */
+static void run_nothing(const bw_op_call *call, bw_member *member)
+{
+    (void)call;
+    (void)member;
+}
+
+static bw_status launch_nothing(const bw_op_call *call, bw_device *device, bw_err *err)
+{
+    (void)call;
+    (void)device;
+    (void)err;
+    return BW_OK;
+}
+
+static bool has_no_elements(const bw_op_call *call)
+{
+    bool is_empty = call->n_out > 0;
+    for (int i = 0; i < call->n_out; i++)
+        is_empty = is_empty && bw_tensor_elements(call->out[i]) == 0;
+    return is_empty;
+}
+
+static bw_status check_outputs(const bw_op_call *call, bw_err *err)
+{
+    for (int i = 0; i < call->n_out; i++) {
+        const char what[] = {'o', 'u', 't', (char)('0' + i), 0};
+        BW_TRY(bw_op_check_output(call, call->out[i], what, err));
+    }
+    return BW_OK;
+}
+
 bool bw_variant_always(const bw_op_call *call, const bw_cpu_features *cpu)
 {
     (void)call;
@@ -130,11 +164,18 @@ bw_status bw_op_prepare(bw_op_call *call, const bw_device *device, const char *f
     if ((int)call->op < 0 || call->op >= BW_OP_COUNT)
         return bw_fail(err, BW_E_ARG, "op number %d does not exist", (int)call->op);
     BW_TRY(defs[call->op].check(call, err));
+    BW_TRY(check_outputs(call, err));
     call->kernel = NULL;
     call->launch = NULL;
     call->scratch_bytes = 0;
-    if (device->kind != BW_DEVICE_CPU)
-        return prepare_gpu(call, device, force, err);
+    if (device->kind != BW_DEVICE_CPU) {
+        BW_TRY(prepare_gpu(call, device, force, err));
+        if (has_no_elements(call)) {
+            call->launch = launch_nothing;
+            call->scratch_bytes = 0;
+        }
+        return BW_OK;
+    }
     if (!force || strcmp(force, "ref") != 0) {
         for (int i = 0; i < N_VARIANTS && !call->kernel; i++) {
             const bw_op_variant *v = &variants[i];
@@ -150,6 +191,10 @@ bw_status bw_op_prepare(bw_op_call *call, const bw_device *device, const char *f
     if (!call->kernel) {
         call->kernel = run_ref;
         call->variant = "ref";
+    }
+    if (has_no_elements(call)) {
+        call->kernel = run_nothing;
+        call->scratch_bytes = 0;
     }
     return BW_OK;
 }

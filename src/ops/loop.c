@@ -17,6 +17,10 @@ static bool merges(const bw_loop *loop, int last, int64_t dim, const int64_t *st
 void bw_loop_init(bw_loop *loop, int n_dims, const int64_t *dims, int n_tensors, const bw_tensor *const *tensors)
 {
     *loop = (bw_loop){.n = 1, .n_tensors = n_tensors};
+    if (bw_shape_elements(dims, n_dims) == 0) { /* beside a 0 the other dimensions' product need not be possible */
+        *loop = (bw_loop){.n = 0, .n_tensors = n_tensors, .n_dims = 1};
+        return;
+    }
     for (int d = 0; d < n_dims; d++) {
         int64_t strides[BW_LOOP_MAX_TENSORS] = {0};
         loop->n *= dims[d];

@@ -1,6 +1,8 @@
 /* Checks that several ops share. */
 #include "bw_op_check.h"
 
+#include "bw_mem.h"
+
 bw_status bw_op_check_counts(const bw_op_call *call, int n_in, int n_out, bool has_params, bw_err *err)
 {
     if (call->n_in != n_in || call->n_out != n_out)
@@ -38,6 +40,32 @@ bw_status bw_op_check_plain(const bw_op_call *call, const bw_tensor *t, const ch
         return bw_op_fail(call, err, "%s must be in its plain layout", what);
     if (t->n_dims < 0 || t->n_dims > BW_MAX_DIMS || bw_tensor_elements(t) < 0)
         return bw_op_fail(call, err, "%s needs at most %d dimensions whose product is possible", what, BW_MAX_DIMS);
+    return BW_OK;
+}
+
+bw_status bw_op_check_output(const bw_op_call *call, const bw_tensor *t, const char *what, bw_err *err)
+{
+    int order[BW_MAX_DIMS], n = 0;
+    if (t->layout != 0 || t->n_dims < 1 || t->n_dims > BW_MAX_DIMS || bw_tensor_elements(t) <= 0)
+        return BW_OK;
+    for (int d = 0; d < t->n_dims; d++) { /* by strides, the smallest first */
+        int at = n;
+        if (t->dims[d] == 1)
+            continue;
+        for (; at > 0 && t->strides[order[at - 1]] > t->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+        n++;
+    }
+    int64_t reach = 0; /* the farthest element of the dimensions so far */
+    for (int i = 0; i < n; i++) {
+        int64_t stride = t->strides[order[i]], more;
+        if (stride <= reach)
+            return bw_op_fail(call, err, "%s's elements overlap: stride %lld of a dimension of %lld", what,
+                              (long long)stride, (long long)t->dims[order[i]]);
+        if (!bw_mul_i64(stride, t->dims[order[i]] - 1, &more) || !bw_add_i64(reach, more, &reach))
+            return bw_op_fail(call, err, "%s reaches further than any memory", what);
+    }
     return BW_OK;
 }
 
@@ -105,6 +133,11 @@ bool bw_variant_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
 void bw_rows_init(bw_rows *rows, const bw_tensor *t)
 {
     *rows = (bw_rows){.n_rows = 1, .n_columns = t->dims[t->n_dims - 1], .n_dims = 0};
+    if (bw_shape_elements(t->dims, t->n_dims) == 0) { /* beside a 0 the others' product need not be possible */
+        rows->n_rows = 0;
+        rows->n_dims = 1;
+        return;
+    }
     for (int i = 0; i < t->n_dims - 1; i++) {
         int64_t dim = t->dims[i], stride = t->strides[i];
         rows->n_rows *= dim;

@@ -87,11 +87,11 @@ typedef void bw_case_decode_fn(const bw_tensor *t, int64_t row, float *dst, int6
 void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns);
 
 /* The rule: an element passes when |got - ref| <= 2^-23 (8 + sqrt(reduction)) * max(|ref|, magnitude) + step + u,
- * with 2^-52 in place of 2^-23 for f64, and u = what one rounding to the type may differ: 0 for f32, |ref| / 2^10 for
- * f16, / 2^7 for bf16, / 2^3 for f8_e4m3, and for q8_0 1/127 of its block's largest |ref|; integers must be equal. NaN
- * matches NaN only, infinity the same infinity (a short float's largest value too, and f32's when terms were summed).
- * reduction: how many products or terms one element sums; magnitude: the size of those terms' sum before it cancels (0
- * = the result's own size). */
+ * with 2^-52 in place of 2^-23 for f64, and u = what one rounding to the type may differ: 0 for f32, |ref| / 2^10 +
+ * 2^-24 for f16, / 2^7 for bf16, / 2^3 + 2^-9 for f8_e4m3, and for q8_0 1/127 of its block's largest |ref|; integers
+ * must be equal. NaN matches NaN only, infinity the same infinity (a short float's largest value too, and f32's when
+ * terms were summed). reduction: how many products or terms one element sums; magnitude: the size of those terms' sum
+ * before it cancels (0 = the result's own size). */
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step);
 
 /* Every element must be equal (copies, comparisons); of quantised blocks every byte. */

@@ -200,6 +200,97 @@ static void scratch_of_different_sizes(void **state)
     bw_plan_free(plan);
 }
 
+/* A product whose members each work alone, then one that does not depend on it and whose members pack one matrix into
+ * every member's scratch: the second must wait for those that are still in the first. */
+static void scratch_written_by_others(void **state)
+{
+    (void)state;
+    enum { M1 = 200, K1 = 256, N1 = 768, M2 = 2048, K2 = 256, N2 = 512, RUNS = 60 };
+    static const int64_t dims[4][2] = {{M1, K1}, {K1, N1}, {M2, K2}, {K2, N2}};
+    static uint16_t a1[M1 * K1], b1[K1 * N1];
+    static float a2[M2 * K2], b2[K2 * N2];
+    void *const data[4] = {a1, b1, a2, b2};
+    bw_err err = {0};
+    bw_device *two;
+    bw_plan *plan;
+    assert_ok(bw_device_open("cpu:0", 2, &two, &err), err);
+    assert_ok(bw_plan_new(two, (int64_t[BW_DIM_COUNT]){1, 1, 1, 1}, NULL, &plan, &err), err);
+    for (int i = 0; i < M1 * K1; i++)
+        a1[i] = 0x3f80; /* 1 in bf16 */
+    for (int i = 0; i < K1 * N1; i++)
+        b1[i] = 0x3f80;
+    for (int i = 0; i < M2 * K2; i++)
+        a2[i] = 2;
+    for (int i = 0; i < K2 * N2; i++)
+        b2[i] = 3;
+    bw_value in[4], y[2];
+    for (int i = 0; i < 4; i++)
+        in[i] = bw_plan_input(plan, i < 2 ? BW_BF16 : BW_F32, 2, dims[i]);
+    y[0] = bw_plan_temp(plan, BW_BF16, 0, 2, (int64_t[]){M1, N1});
+    y[1] = bw_plan_temp(plan, BW_F32, 0, 2, (int64_t[]){M2, N2});
+    for (int k = 0; k < 2; k++) {
+        bw_plan_call(plan, BW_OP_MATMUL, 2, in + 2 * k, 1, &y[k], NULL, 0);
+        bw_plan_keep(plan, y[k]);
+    }
+    assert_ok(bw_plan_finish(plan, &err), err);
+    for (int i = 0; i < 4; i++)
+        bw_plan_bind(plan, in[i], data[i]);
+    for (int run = 0; run < RUNS; run++) {
+        assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){1, 1, 1, 1}, &err), err);
+        const uint16_t *y1 = bw_plan_data(plan, y[0]);
+        const float *y2 = bw_plan_data(plan, y[1]);
+        int wrong = 0;
+        for (int i = 0; i < M1 * N1; i++)
+            wrong += y1[i] != 0x4380; /* 256 */
+        for (int i = 0; i < M2 * N2; i++)
+            wrong += y2[i] != 6 * K2;
+        if (wrong)
+            fail_msg("run %d: %d elements are wrong", run, wrong);
+    }
+    bw_plan_free(plan);
+    bw_device_close(two);
+}
+
+/* Rows of no columns, more than could ever be walked, are no work. */
+static void endless_rows_of_nothing(void **state)
+{
+    (void)state;
+    const int64_t dims[] = {(int64_t)1 << 62, 0};
+    static const struct {
+        bw_op op;
+        int n_in;
+        bw_dtype out;
+    } ops[] = {{BW_OP_AFFINE, 1, BW_F32},  {BW_OP_BADD, 2, BW_F32},    {BW_OP_SOFTMAX, 1, BW_F32},
+               {BW_OP_RMSNORM, 2, BW_F32}, {BW_OP_CUMSUM, 1, BW_F32},  {BW_OP_ASORT_ASC, 1, BW_U32},
+               {BW_OP_CAST, 1, BW_F16},    {BW_OP_QUANTIZE, 2, BW_F16}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        for (int wide = 0; wide < 2; wide++) {
+            char storage[64];
+            const char *names[16];
+            bw_err err = {0};
+            bool is_wide = wide && ops[i].op != BW_OP_QUANTIZE;
+            bw_tensor x = bw_tensor_view(is_wide ? BW_F64 : BW_F32, 2, dims, storage);
+            bw_tensor y = bw_tensor_view(is_wide && ops[i].out == BW_F32 ? BW_F64 : ops[i].out, 2, dims, storage);
+            bw_affine_params affine_params = {1, 0};
+            bw_rms_norm_params norm_params = {1e-5f};
+            bw_cumsum_params cumsum_params = {1};
+            bw_op_call call = {.op = ops[i].op, .n_in = ops[i].n_in, .n_out = 1, .in = {&x}, .out = {&y}};
+            if (ops[i].op == BW_OP_BADD)
+                call.in[1] = &x;
+            call.params = ops[i].op == BW_OP_AFFINE    ? (const void *)&affine_params
+                          : ops[i].op == BW_OP_RMSNORM ? (const void *)&norm_params
+                          : ops[i].op == BW_OP_CUMSUM  ? (const void *)&cumsum_params
+                                                       : NULL;
+            assert_ok(bw_op_prepare(&call, device, NULL, &err), err);
+            int n = bw_op_list_variants(&call, device, names, 16);
+            assert_true(n > 0);
+            for (int k = 0; k < n; k++) {
+                assert_ok(bw_op_prepare(&call, device, names[k], &err), err);
+                assert_ok(bw_op_run(&call, device, &err), err);
+            }
+        }
+}
+
 static void builder_errors(void **state)
 {
     (void)state;
@@ -306,6 +397,8 @@ int main(void)
         cmocka_unit_test(views),
         cmocka_unit_test(skipped_calls),
         cmocka_unit_test(scratch_of_different_sizes),
+        cmocka_unit_test(scratch_written_by_others),
+        cmocka_unit_test(endless_rows_of_nothing),
         cmocka_unit_test(builder_errors),
         cmocka_unit_test(probes_and_profile),
         cmocka_unit_test(failing_allocations),

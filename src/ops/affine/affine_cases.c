@@ -1,5 +1,6 @@
 /* What AFFINE is tried with. */
 #include "bw_cases.h"
+#include "bw_element.h"
 
 static const bw_dtype types[] = {BW_BF16, BW_F16, BW_F32, BW_F64, BW_U8, BW_U32, BW_I16, BW_I32, BW_F8_E4M3, BW_I64};
 enum { N_TYPES = sizeof types / sizeof *types };
@@ -32,6 +33,16 @@ void bw_op_affine_cases(bw_case_sink *sink)
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), bw_rng_normal(bw_cases_rng(sink)) * 10,
             bw_rng_normal(bw_cases_rng(sink)) * 10, (int)bw_cases_between(sink, 0, 20));
 
+    /* beyond f32, below it, and not in it */
+    static const double wild[] = {1e39, -1e39, 1e-50, 0.1, 1 + 0x1p-30};
+    for (int t = 0; t < N_TYPES; t++)
+        for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+            if (bw_dtype_is_integer(types[t]))
+                continue;
+            one(sink, types[t], 1, (int64_t[]){67}, BW_CASE_CONTIGUOUS, wild[i], 0, 9);
+            one(sink, types[t], 1, (int64_t[]){67}, BW_CASE_CONTIGUOUS, 0, wild[i], 0);
+        }
+
     bw_case *c = bw_case_begin(sink, BW_OP_AFFINE, "strided, in place");
     bw_case_fill_normal(c, bw_case_in_strided(c, BW_F32, 2, (int64_t[]){37, 100}, (int64_t[]){300, 1}), 1);
     bw_case_out_alias(c, 0);
@@ -42,6 +53,28 @@ void bw_op_affine_cases(bw_case_sink *sink)
     c = bw_case_begin(sink, BW_OP_AFFINE, "into gaps");
     bw_case_fill_normal(c, bw_case_in(c, BW_BF16, 2, (int64_t[]){37, 101}), 1);
     bw_case_out_strided(c, BW_BF16, 2, (int64_t[]){37, 101}, (int64_t[]){2, 80});
+    bw_case_params(c, &(bw_affine_params){-2, 0.5}, sizeof(bw_affine_params));
+    bw_case_tolerance(c, 1, 1, 0);
+    bw_case_run(c);
+
+    c = bw_case_begin(sink, BW_OP_AFFINE, "no elements of impossibly many");
+    bw_case_in(c, BW_F32, 3, (int64_t[]){(int64_t)1 << 40, (int64_t)1 << 40, 0});
+    bw_case_out(c, BW_F32, 3, (int64_t[]){(int64_t)1 << 40, (int64_t)1 << 40, 0});
+    bw_case_params(c, &(bw_affine_params){-2, 0.5}, sizeof(bw_affine_params));
+    bw_case_run(c);
+
+    static const int64_t overlapping[][2] = {{0, 1}, {1, 1}, {4, 2}, {1, 0}};
+    for (size_t i = 0; i < sizeof overlapping / sizeof *overlapping; i++) {
+        c = bw_case_begin(sink, BW_OP_AFFINE, "output of strides %d, %d", (int)overlapping[i][0],
+                          (int)overlapping[i][1]);
+        bw_case_in(c, BW_F32, 2, (int64_t[]){4, 5});
+        bw_case_out_strided(c, BW_F32, 2, (int64_t[]){4, 5}, overlapping[i]);
+        bw_case_params(c, &(bw_affine_params){-2, 0.5}, sizeof(bw_affine_params));
+        bw_case_refuse(c);
+    }
+    c = bw_case_begin(sink, BW_OP_AFFINE, "dimensions of 1, whatever their strides");
+    bw_case_fill_normal(c, bw_case_in(c, BW_F32, 4, (int64_t[]){1, 3, 1, 700}), 1);
+    bw_case_out_strided(c, BW_F32, 4, (int64_t[]){1, 3, 1, 700}, (int64_t[]){0, 2, 1, 7});
     bw_case_params(c, &(bw_affine_params){-2, 0.5}, sizeof(bw_affine_params));
     bw_case_tolerance(c, 1, 1, 0);
     bw_case_run(c);

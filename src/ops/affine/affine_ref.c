@@ -22,6 +22,9 @@ void bw_op_affine_ref(const bw_op_call *call)
     const bw_affine_params *params = call->params;
     const bw_tensor *x = call->in[0];
     bw_tensor *y = call->out[0];
+    bool is_short = x->dtype != BW_F64; /* of the floats */
+    double mul = is_short ? (double)(float)params->mul : params->mul;
+    double add = is_short ? (double)(float)params->add : params->add;
     bw_loop loop;
     bw_loop_init(&loop, y->n_dims, y->dims, 2, (const bw_tensor *[]){x, y});
     bw_loop_cursor cursor;
@@ -37,7 +40,7 @@ void bw_op_affine_ref(const bw_op_call *call)
                 bw_element_set_i64(y->dtype, y->data, to, (int64_t)v);
             } else {
                 double v = bw_element_f64(x->dtype, x->data, from);
-                bw_element_set_f64(y->dtype, y->data, to, v * params->mul + params->add);
+                bw_element_set_f64(y->dtype, y->data, to, v * mul + add);
             }
         }
 }

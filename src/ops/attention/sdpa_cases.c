@@ -51,6 +51,38 @@ static void one(bw_case_sink *sink, bw_dtype dtype, const shape *v, bw_case_layo
     bw_case_run(c);
 }
 
+/* Values that are not finite where a query does not look: beyond the causal edge, or at a mask of minus infinity. */
+static void wild_values(bw_case_sink *sink)
+{
+    static const int64_t sizes[] = {2, 17, 300}; /* 300: two tiles of keys and several blocks of queries */
+    for (int t = 0; t < N_TYPES; t++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int causal = 0; causal < 2; causal++) {
+                int64_t n = sizes[i], d = 5;
+                bw_case *c = bw_case_begin(sink, BW_OP_SDPA, "%s S%lld, values that are not finite%s",
+                                           bw_dtype_name(types[t]), (long long)n, causal ? ", causal" : "");
+                bw_case_fill_normal(c, bw_case_in(c, types[t], 4, (int64_t[]){1, 2, n, 8}), 1);
+                bw_case_fill_normal(c, bw_case_in(c, types[t], 4, (int64_t[]){1, 2, n, 8}), 1);
+                bw_tensor *v = bw_case_in(c, types[t], 4, (int64_t[]){1, 2, n, d});
+                bw_case_fill_normal(c, v, 1);
+                bw_element_set_f64(types[t], v->data, (n - 1) * d, (double)NAN);
+                bw_element_set_f64(types[t], v->data, (n / 2) * d + 1, (double)INFINITY);
+                bw_element_set_f64(types[t], v->data, (n + n / 2) * d + 3, -(double)INFINITY);
+                if (causal) {
+                    bw_case_in_absent(c);
+                } else {
+                    bw_tensor *mask = bw_case_in(c, BW_F32, 2, (int64_t[]){n, n});
+                    bw_case_fill_normal(c, mask, 1);
+                    for (int64_t r = 0; r + 1 < n; r++)
+                        ((float *)mask->data)[r * n + n - 1] = ((float *)mask->data)[r * n + n / 2] = -INFINITY;
+                }
+                bw_case_out(c, types[t], 4, (int64_t[]){1, 2, n, d});
+                bw_case_params(c, &(bw_sdpa_params){0.3f, 0, causal}, sizeof(bw_sdpa_params));
+                bw_case_tolerance(c, 8, 3, 0);
+                bw_case_run(c);
+            }
+}
+
 static void refuse(bw_case_sink *sink, const char *what, const int64_t *k, const int64_t *v, const int64_t *y,
                    const int64_t *mask, const bw_sdpa_params *p)
 {
@@ -110,5 +142,6 @@ void bw_op_sdpa_cases(bw_case_sink *sink)
         one(sink, types[bw_cases_between(sink, 0, N_TYPES - 1)], &v,
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), bw_cases_between(sink, 0, 3) == 0);
     }
+    wild_values(sink);
     refusals(sink);
 }

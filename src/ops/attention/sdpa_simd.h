@@ -16,8 +16,8 @@ typedef struct sdpa_block {
 } sdpa_block;
 
 /* Scores [0, n) of query t for keys from s0 on, as the product left them, become weights relative to the row's largest
- * so far; what was summed before is scaled to it. */
-static void sdpa_weigh(const bw_op_call *call, sdpa_block *block, int64_t b, int64_t h, int64_t t, int64_t row,
+ * so far; what was summed before is scaled to it. Returns whether the query sees all of them. */
+static bool sdpa_weigh(const bw_op_call *call, sdpa_block *block, int64_t b, int64_t h, int64_t t, int64_t row,
                        int64_t s0, int64_t n)
 {
     const bw_sdpa_params *p = call->params;
@@ -25,6 +25,7 @@ static void sdpa_weigh(const bw_op_call *call, sdpa_block *block, int64_t b, int
     int64_t seen = bw_sdpa_n_seen(call, t) - s0, step, d_v = call->in[2]->dims[3];
     int64_t n_vectors = (n + VF_N - 1) / VF_N;
     seen = seen < 0 ? 0 : seen < n ? seen : n;
+    bool sees_all = seen == n;
     const float *mask = bw_sdpa_mask_row(call, b, h, t, &step);
     vf most = vf_set1(-INFINITY), total = vf_set1(0);
     int64_t i = 0;
@@ -34,6 +35,7 @@ static void sdpa_weigh(const bw_op_call *call, sdpa_block *block, int64_t b, int
         float x = s[i] * p->scale;
         x = p->softcap > 0 ? p->softcap * tanhf(x / p->softcap) : x;
         s[i] = x + (mask ? mask[(s0 + i) * step] : 0);
+        sees_all = sees_all && !(s[i] == -INFINITY);
     }
     for (; i < n_vectors * VF_N; i++)
         s[i] = -INFINITY;
@@ -43,7 +45,7 @@ static void sdpa_weigh(const bw_op_call *call, sdpa_block *block, int64_t b, int
     now = before > now ? before : now;
     if (isinf(now) && now < 0) { /* nothing seen yet */
         memset(s, 0, (size_t)n * sizeof *s);
-        return;
+        return false;
     }
     for (i = 0; i < n_vectors; i++) {
         vf w = vf_exp(vf_sub(vf_load(s + i * VF_N), vf_set1(now)));
@@ -56,6 +58,32 @@ static void sdpa_weigh(const bw_op_call *call, sdpa_block *block, int64_t b, int
     float *sums = block->sums + row * d_v;
     for (i = 0; i < d_v && factor != 1; i++)
         sums[i] *= factor;
+    return sees_all;
+}
+
+/* Whether values [0, n) of a tile are finite, so that a weight of 0 takes nothing from them. */
+static bool sdpa_is_finite(const bw_gemm *o)
+{
+    bool by_rows = o->b_n == 1;
+    int64_t size = bw_dtype_block_bytes(o->b_dtype), outer = by_rows ? o->k : o->n;
+    for (int64_t i = 0; i < outer; i++) {
+        const char *from = (const char *)o->b + i * (by_rows ? o->b_k : o->b_n) * size;
+        if (!bw_each_is_finite(o->b_dtype, from, by_rows ? 1 : o->b_k, by_rows ? o->n : o->k))
+            return false;
+    }
+    return true;
+}
+
+/* The second product key by key, without those of weight 0. */
+static void sdpa_add_seen(const bw_gemm *o)
+{
+    for (int64_t r = 0; r < o->m; r++)
+        for (int64_t s = 0; s < o->k; s++) {
+            const float weight = ((const float *)o->a)[r * o->a_m + s];
+            float *sums = (float *)o->c + r * o->c_m;
+            for (int64_t i = 0; i < o->n && weight != 0; i++)
+                sums[i] += weight * (float)bw_element_f64(o->b_dtype, o->b, s * o->b_k + i * o->b_n);
+        }
 }
 
 static const void *sdpa_at(const bw_tensor *x, int64_t b, int64_t h, int64_t t)
@@ -100,9 +128,13 @@ static void sdpa_rows(const bw_op_call *call, sdpa_block *block, int64_t b, int6
         g.b = sdpa_at(k, b, head, s0);
         o.b = sdpa_at(v, b, head, s0);
         BW_LEVEL(bw_gemm_one)(&g, block->gemm);
+        bool sees_all = true;
         for (int64_t r = 0; r < rows; r++)
-            sdpa_weigh(call, block, b, h, t0 + r, r, s0, n);
-        BW_LEVEL(bw_gemm_one)(&o, block->gemm);
+            sees_all = sdpa_weigh(call, block, b, h, t0 + r, r, s0, n) && sees_all;
+        if (sees_all || sdpa_is_finite(&o))
+            BW_LEVEL(bw_gemm_one)(&o, block->gemm);
+        else
+            sdpa_add_seen(&o);
     }
     for (int64_t r = 0; r < rows; r++) {
         float *sums = block->sums + r * d_v, total = block->total[r];

@@ -99,6 +99,14 @@ static void cases(bw_case_sink *sink, bw_op op, bool is_compare)
         bw_case_out(large, BW_F32, 2, shape);
         bw_case_exact(large);
         bw_case_run(large);
+        /* rows of odd length, one value for each: some rows' first streamed block is one element */
+        static const int64_t odd[] = {9000, 1001};
+        large = bw_case_begin(sink, op, "large rows, in1 broadcast");
+        bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, odd), -9, 9);
+        bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, (int64_t[]){9000, 1}), -9, 9);
+        bw_case_out(large, BW_F32, 2, odd);
+        bw_case_exact(large);
+        bw_case_run(large);
     }
     bw_case *c = bw_case_begin(sink, op, "into gaps");
     fill(c, bw_case_in(c, BW_BF16, 2, (int64_t[]){37, 101}), 9);

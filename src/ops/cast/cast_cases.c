@@ -85,6 +85,13 @@ void bw_op_cast_cases(bw_case_sink *sink)
         bw_case_out(large, BW_F64, 2, shape);
         bw_case_exact(large);
         bw_case_run(large);
+        /* rows of odd length, one value for each: some rows' first streamed block is one element */
+        static const int64_t odd[] = {9000, 1001};
+        large = bw_case_begin(sink, BW_OP_CAST, "large rows, broadcast");
+        bw_case_fill_uniform(large, bw_case_in_strided(large, BW_F64, 2, odd, (int64_t[]){1, 0}), -9, 9);
+        bw_case_out(large, BW_F32, 2, odd);
+        bw_case_exact(large);
+        bw_case_run(large);
     }
     bw_case *c = bw_case_begin(sink, BW_OP_CAST, "other output shape");
     bw_case_in(c, BW_F32, 1, (int64_t[]){4});

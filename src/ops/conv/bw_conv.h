@@ -5,13 +5,17 @@
  * Sums of short floats are kept in f32 at least and rounded once; integers wrap.
  *
  * CONV1D: in x [N, C, L], w [O, C / groups, k]; out [N, O, Lo], Lo = (L + 2 padding - dilation (k - 1) - 1) / stride
- * + 1. CONV2D: in x [N, C, H, W], w [O, C / groups, kh, kw]; out [N, O, Ho, Wo], both sizes as above. out[n, o, l] =
- * sum over c of o's group and r < k of x[n, c, l stride + r dilation - padding] w[o, c, r], where what lies outside x
- * is 0. Output channel o is in group o / (O / groups). output_padding is not used and must be 0.
+ * + 1. out[n, o, l] = sum of x[n, c, l stride + r dilation - padding] w[o, c, r] over c of o's group and those r < k
+ * whose place lies in x: other taps add nothing, whatever their weights. Output channel o is in group o / (O / groups).
+ * output_padding is not used and must be 0.
+ *
+ * CONV2D: in x [N, C, H, W], w [O, C / groups, kh, kw]; out [N, O, Ho, Wo], both sizes and the sums as above.
  *
  * CONV_TRANSPOSE1D: in x [N, C, L], w [C, O / groups, k]; out [N, O, Lo], Lo = (L - 1) stride - 2 padding + dilation
- * (k - 1) + output_padding + 1. CONV_TRANSPOSE2D likewise. x[n, c, l] w[c, o, r] is added to out[n, o, l stride + r
- * dilation - padding] where that exists. */
+ * (k - 1) + output_padding + 1. x[n, c, l] w[c, o, r] is added to out[n, o, l stride + r dilation - padding] where that
+ * exists.
+ *
+ * CONV_TRANSPOSE2D: likewise in both directions. */
 #ifndef BW_CONV_H
 #define BW_CONV_H
 

@@ -55,6 +55,36 @@ static void one2d(bw_case_sink *sink, bw_dtype dtype, const conv_case *v)
     bw_case_run(c);
 }
 
+/* Weights that are not finite: a tap that meets no input adds nothing. */
+static void wild_weights(bw_case_sink *sink, bool is_transposed)
+{
+    for (int t = 0; t < N_TYPES; t++)
+        for (int channels = 1; channels < 9; channels += 7) {
+            if (types[t] == BW_U8 || types[t] == BW_U32)
+                continue;
+            int64_t k = 3, n = 6, out = is_transposed ? n + 2 : n;
+            bw_case *c =
+                bw_case_begin(sink, is_transposed ? BW_OP_CONV_TRANSPOSE1D : BW_OP_CONV1D,
+                              "%s, %d channels, weights that are not finite", bw_dtype_name(types[t]), channels);
+            bw_case_fill_uniform(c, bw_case_in(c, types[t], 3, (int64_t[]){1, channels, n}), 1, 2);
+            bw_tensor *w = bw_case_in(c, types[t], 3, (int64_t[]){channels, channels + 5, k});
+            if (!is_transposed) {
+                w->dims[0] = channels + 5;
+                w->dims[1] = channels;
+                w->strides[0] = channels * k;
+            }
+            bw_case_fill_uniform(c, w, 1, 2);
+            for (int i = 0; i < channels + 5; i += 3) {
+                bw_element_set_f64(types[t], w->data, i * k, (double)INFINITY);
+                bw_element_set_f64(types[t], w->data, (i + 1) * k + 2, (double)NAN);
+            }
+            bw_case_out(c, types[t], 3, (int64_t[]){1, channels + 5, out});
+            bw_case_params(c, &(bw_conv1d_params){1, is_transposed ? 0 : 1, 1, 0, 1}, sizeof(bw_conv1d_params));
+            bw_case_tolerance(c, channels * k, (double)(channels * k) * 4, 0);
+            bw_case_run(c);
+        }
+}
+
 static void one1d(bw_case_sink *sink, bw_dtype dtype, const conv_case *v)
 {
     const bw_conv1d_params p = {v->p.stride_w, v->p.padding_w, v->p.dilation_w, v->p.output_padding_w, v->p.groups};
@@ -215,6 +245,7 @@ static void refusals1d(bw_case_sink *sink, bw_op op)
 void bw_op_conv1d_cases(bw_case_sink *sink)
 {
     conv_cases(sink, one1d, false);
+    wild_weights(sink, false);
     refusals1d(sink, BW_OP_CONV1D);
 }
 
@@ -227,6 +258,7 @@ void bw_op_conv2d_cases(bw_case_sink *sink)
 void bw_op_conv_transpose1d_cases(bw_case_sink *sink)
 {
     conv_cases(sink, one1d, true);
+    wild_weights(sink, true);
     refusals1d(sink, BW_OP_CONV_TRANSPOSE1D);
 }
 

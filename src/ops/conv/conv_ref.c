@@ -188,12 +188,12 @@ static bw_status check_columns(const bw_op_call *call, bw_err *err)
         bounds[0] = (bw_conv_axis){x->dims[2], 0, p->kernel_h, p->stride_h, p->padding_h, p->dilation_h};
         bounds[1] = (bw_conv_axis){x->dims[3], 0, p->kernel_w, p->stride_w, p->padding_w, p->dilation_w};
     }
-    BW_TRY(check_axis(call, "height", &bounds[0], err));
+    BW_TRY(check_axis(call, is_flat(call) ? "length" : "height", &bounds[0], err));
     BW_TRY(check_axis(call, "width", &bounds[1], err));
     bw_conv c;
     bw_conv_get(call, &c);
     BW_TRY(check_forward(call, "height", &c.h, err));
-    BW_TRY(check_forward(call, "width", &c.w, err));
+    BW_TRY(check_forward(call, is_flat(call) ? "length" : "width", &c.w, err));
     int64_t rows = bw_shape_elements((int64_t[]){c.h.out, c.w.out}, 2);
     int64_t columns = bw_shape_elements((int64_t[]){c.c_in, c.h.kernel, c.w.kernel}, 3);
     if (y->dims[1] != rows || y->dims[2] != columns)

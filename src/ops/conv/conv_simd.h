@@ -5,7 +5,7 @@
 #include "conv/conv.h"
 #include "matmul/gemm.h"
 
-bw_op_kernel BW_LEVEL(bw_conv);
+bw_op_kernel BW_LEVEL(bw_conv), bw_conv_typed;
 
 typedef struct conv_context {
     bw_conv c;
@@ -135,6 +135,25 @@ static void conv_direct(const conv_context *v, bw_member *member)
             conv_direct_row(v, i / c->h.out / c->c_out, i / c->h.out % c->c_out, i % c->h.out);
 }
 
+/* Whether some window meets no input at some tap, where a product would multiply the tap by 0, and a weight is not
+ * finite, so that 0 is not what comes of it. */
+static bool conv_has_wild_taps(const conv_context *v)
+{
+    const bw_tensor *w = v->call->in[1];
+    bw_loop loop;
+    bw_loop_cursor cursor;
+    bw_span span;
+    bool is_finite = true;
+    if (!v->c.is_transposed && v->c.h.padding == 0 && v->c.w.padding == 0)
+        return false;
+    bw_loop_init(&loop, w->n_dims, w->dims, 1, &w);
+    bw_loop_begin(&cursor, &loop, 0, loop.n);
+    while (is_finite && bw_loop_next(&cursor, &span))
+        is_finite = bw_each_is_finite(w->dtype, (const char *)w->data + span.offset[0] * bw_dtype_block_bytes(w->dtype),
+                                      bw_loop_step(&loop, 0), span.n);
+    return !is_finite;
+}
+
 void BW_LEVEL(bw_conv)(const bw_op_call *call, bw_member *member)
 {
     conv_context v = {.call = call};
@@ -142,6 +161,10 @@ void BW_LEVEL(bw_conv)(const bw_op_call *call, bw_member *member)
     const bw_conv *c = &v.c;
     if (c->group_in == 1 && c->group_out <= 4) {
         conv_direct(&v, member);
+        return;
+    }
+    if (conv_has_wild_taps(&v)) {
+        bw_conv_typed(call, member);
         return;
     }
     int64_t taps = c->h.kernel * c->w.kernel;

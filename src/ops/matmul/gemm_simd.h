@@ -2,8 +2,8 @@
  *
  * The micro-kernel holds a tile of MR x NR sums in registers and walks down two packed panels. Around it, A is packed
  * by MC x KC into the second-level cache, B by KC x NC. Two ways to share: together (all members pack one B, then take
- * blocks of it; two barriers for each block of k), and alone (each member takes whole tiles). The form is that of Goto
- * and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. */
+ * blocks of it; one barrier, then two for each block of k), and alone (each member takes whole tiles). The form is that
+ * of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. */
 #include "bw_each.h"
 #include "matmul/gemm.h"
 
@@ -493,6 +493,8 @@ void BW_LEVEL(bw_gemm_run)(const bw_op_call *call, bw_member *member, const bw_g
         gemm_alone(call, member, &g, n_items, get, context);
         return;
     }
+    /* B is packed into every member's scratch: nobody may still be at work in an earlier call that uses it. */
+    bw_team_barrier(member);
     for (int64_t item = 0; item < n_items; item++) {
         if (item > 0)
             get(context, item, &g);

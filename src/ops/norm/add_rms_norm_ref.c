@@ -20,6 +20,9 @@ bw_status bw_op_add_rms_norm_check(const bw_op_call *call, bw_err *err)
     for (int i = 2; i < 4; i++)
         if (call->in[i] && (call->in[i]->n_dims != 1 || call->in[i]->dims[0] != d))
             return bw_op_fail(call, err, "%s must be [%lld]", names[i], (long long)d);
+    float eps = ((const bw_rms_norm_params *)call->params)->eps;
+    if (!(eps >= 0) || isinf(eps))
+        return bw_op_fail(call, err, "eps must be a number from 0 on, not %g", (double)eps);
     return BW_OK;
 }
 

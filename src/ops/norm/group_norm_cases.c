@@ -64,6 +64,22 @@ void bw_op_group_norm_cases(bw_case_sink *sink)
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), (int)bw_cases_between(sink, 0, 3), false,
             (int)bw_cases_between(sink, 0, 3));
     }
+    static const float wild[][4] = {{1e-39f, 3e-39f, 1e-39f, 1e-39f}, {3e38f, -3e38f, -3e38f, -3e38f}};
+    for (int i = 0; i < 4; i++) { /* factors that f32 does not hold, and differences; with weights and without */
+        bw_case *c = bw_case_begin(sink, BW_OP_GROUP_NORM, "extreme %d", i);
+        bw_tensor *x = bw_case_in(c, BW_F32, 3, (int64_t[]){2, 4, 10});
+        for (int k = 0; k < 80; k++)
+            ((float *)x->data)[k] = wild[i % 2][k % 4];
+        for (int k = 0; k < 2; k++)
+            if (i < 2)
+                bw_case_in_absent(c);
+            else
+                bw_case_fill_normal(c, bw_case_in(c, BW_F32, 1, (int64_t[]){4}), 1);
+        bw_case_out(c, BW_F32, 3, (int64_t[]){2, 4, 10});
+        bw_case_params(c, &(bw_group_norm_params){2, 0}, sizeof(bw_group_norm_params));
+        bw_case_tolerance(c, 20, 4, 0);
+        bw_case_run(c);
+    }
     refuse(sink, "groups that do not divide the channels", BW_F32, 3, 6, 4, 1e-5f);
     refuse(sink, "no groups", BW_F32, 3, 6, 0, 1e-5f);
     refuse(sink, "one dimension", BW_F32, 1, 6, 1, 1e-5f);

@@ -31,6 +31,12 @@ BW_INLINE void add_moments(moments *m, const bw_row *x)
     m->squares += vd_sum(vd_add_vd(squares, squares2));
 }
 
+/* A channel's second pass: (x - mean) * times + plus. */
+typedef struct factors {
+    double mean, times, plus;
+    bool is_extreme; /* in f64 */
+} factors;
+
 /* y = ((x - high) - low) * times + plus */
 BW_INLINE void scale_channel(const float *x, int64_t n, float high, float low, float times, float plus, float *y)
 {
@@ -42,14 +48,23 @@ BW_INLINE void scale_channel(const float *x, int64_t n, float high, float low, f
         vf_store_n(y + i, vf_fma(vf_sub(vf_sub(vf_load_n(x + i, n - i), h), l), t, p), n - i);
 }
 
-BW_INLINE void write_row(const bw_row *x, const bw_row *y, float high, float low, float times, float plus)
+static void write_extreme_row(const bw_row *x, const bw_row *y, const factors *f)
 {
+    for (int64_t i = 0; i < x->n; i++) {
+        double v = bw_element_f64(x->dtype, x->data, i * x->step);
+        bw_element_set_f64(y->dtype, y->data, i * y->step, (v - f->mean) * f->times + f->plus);
+    }
+}
+
+BW_INLINE void write_row(const bw_row *x, const bw_row *y, const factors *f)
+{
+    float high = (float)f->mean, low = isinf(high) ? 0 : (float)(f->mean - (double)high);
     float from[BW_EACH_BLOCK], to[BW_EACH_BLOCK];
     int64_t piece = x->is_direct && y->is_direct ? x->n : BW_EACH_BLOCK;
     for (int64_t i = 0; i < x->n; i += piece) {
         int64_t n = x->n - i < piece ? x->n - i : piece;
         float *dst = bw_row_place(y, i, to);
-        scale_channel(bw_row_load(x, i, n, from), n, high, low, times, plus, dst);
+        scale_channel(bw_row_load(x, i, n, from), n, high, low, (float)f->times, (float)f->plus, dst);
         bw_row_store(y, i, n, dst);
     }
 }
@@ -59,9 +74,9 @@ BW_INLINE double weight(const bw_tensor *w, int64_t c, double otherwise)
     return w ? bw_element_f64(w->dtype, w->data, c * w->strides[0]) : otherwise;
 }
 
-/* Every span of channel c: its moments, or, when m is NULL, its result by factors (high, low, times, plus). */
+/* Every span of channel c: its moments, or, when m is NULL, its result by f. */
 BW_INLINE void pass(const bw_op_call *call, const bw_group_norm_view *v, int64_t sample, int64_t c, moments *m,
-                    const float *factors)
+                    const factors *f)
 {
     bw_loop_cursor cursor;
     bw_span span;
@@ -73,8 +88,10 @@ BW_INLINE void pass(const bw_op_call *call, const bw_group_norm_view *v, int64_t
                              bw_loop_step(&v->space, 1), span.n);
         if (m)
             add_moments(m, &x);
+        else if (f->is_extreme)
+            write_extreme_row(&x, &y, f);
         else
-            write_row(&x, &y, factors[0], factors[1], factors[2], factors[3]);
+            write_row(&x, &y, f);
     }
 }
 
@@ -95,11 +112,10 @@ void BW_LEVEL(bw_group_norm)(const bw_op_call *call, bw_member *member)
         double offset = m.sum / (double)v.n_values, mean = m.shift + offset;
         double variance = m.squares / (double)v.n_values - offset * offset;
         double scale = 1 / sqrt((variance < 0 ? 0 : variance) + eps);
-        float high = (float)mean, low = isinf(high) ? 0 : (float)(mean - (double)high);
         for (int64_t c = first; c < first + v.per_group; c++) {
-            float factors[4] = {high, low, (float)(scale * weight(call->in[1], c, 1)),
-                                (float)weight(call->in[2], c, 0)};
-            pass(call, &v, sample, c, NULL, factors);
+            factors f = {mean, scale * weight(call->in[1], c, 1), weight(call->in[2], c, 0), false};
+            f.is_extreme = is_extreme(scale) || is_extreme(f.times);
+            pass(call, &v, sample, c, NULL, &f);
         }
     }
 }

@@ -1,35 +1,24 @@
 /* ADD_RMS_NORM over vectors. Squares are summed in f64: the conversions cost less than the loads, and no
  * activation can overflow the sum. */
-#include "bw_op_check.h"
-#include "bw_vec.h"
+#include "reduce/reduce_vec.h"
 
 bw_op_kernel BW_LEVEL(bw_add_rms_norm);
 
-BW_INLINE float inverse_rms(double sum, int64_t n, float eps)
+BW_INLINE double inverse_rms(double sum, int64_t n, float eps)
 {
-    return (float)(1 / sqrt(sum / (double)n + (double)eps));
-}
-
-BW_INLINE double sum_squares(const float *x, int64_t n)
-{
-    vd s0 = vd_zero(), s1 = vd_zero();
-    int64_t i = 0;
-    for (; i + 2 * VF_N <= n; i += 2 * VF_N) {
-        s0 = vd_add_square(s0, vf_load(x + i));
-        s1 = vd_add_square(s1, vf_load(x + i + VF_N));
-    }
-    for (; i + VF_N <= n; i += VF_N)
-        s0 = vd_add_square(s0, vf_load(x + i));
-    if (i < n)
-        s1 = vd_add_square(s1, vf_load_n(x + i, n - i));
-    return vd_sum(s0) + vd_sum(s1);
+    return 1 / sqrt(sum / (double)n + (double)eps);
 }
 
 /* y = x * scale * w */
-BW_INLINE void scale_row(const float *x, float scale, const float *w, float *y, int64_t n)
+BW_INLINE void scale_row(const float *x, double scale, const float *w, float *y, int64_t n)
 {
-    const vf s = vf_set1(scale);
+    const vf s = vf_set1((float)scale);
     int64_t i = 0;
+    if (is_extreme(scale)) {
+        for (; i < n; i++)
+            y[i] = (float)((double)x[i] * scale * (double)w[i]);
+        return;
+    }
     for (; i + VF_N <= n; i += VF_N)
         vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), s), vf_load(w + i)));
     if (i < n)
@@ -37,11 +26,16 @@ BW_INLINE void scale_row(const float *x, float scale, const float *w, float *y, 
 }
 
 /* h = x + r, or x + r * scale * w_r; returns the sum of h's squares. */
-BW_INLINE double add_row(const float *x, const float *r, const float *w_r, float scale, float *h, int64_t n)
+BW_INLINE double add_row(const float *x, const float *r, const float *w_r, double scale, float *h, int64_t n)
 {
-    const vf s = vf_set1(scale);
+    const vf s = vf_set1((float)scale);
     vd sum = vd_zero();
     int64_t i = 0;
+    if (is_extreme(scale)) {
+        for (; i < n; i++)
+            h[i] = (float)((double)x[i] + (double)r[i] * scale * (double)w_r[i]);
+        return sum_squares(h, n);
+    }
     for (; i + VF_N <= n; i += VF_N) {
         vf v = vf_load(r + i);
         if (w_r)
@@ -81,7 +75,7 @@ void BW_LEVEL(bw_add_rms_norm)(const bw_op_call *call, bw_member *member)
         if (w_r)
             sum = add_row(px, pr, w_r, inverse_rms(sum_squares(pr, d), d, eps), ph, d);
         else
-            sum = add_row(px, pr, NULL, 1.0f, ph, d);
+            sum = add_row(px, pr, NULL, 1, ph, d);
         scale_row(ph, inverse_rms(sum, d, eps), w, (float *)call->out[1]->data + bw_rows_offset(&y, row), d);
     }
 }

@@ -88,6 +88,12 @@ void bw_op_get_rows_cases(bw_case_sink *sink)
     bw_case_out_strided(c, BW_F32, 2, (int64_t[]){40, 33}, (int64_t[]){40, 1});
     bw_case_params(c, &(bw_get_rows_params){0.5f}, sizeof(bw_get_rows_params));
     bw_case_run(c);
+    c = bw_case_begin(sink, BW_OP_GET_ROWS, "rows that begin within a block");
+    bw_case_in(c, BW_Q8_0, 2, (int64_t[]){4, 64})->strides[0] = 48;
+    bw_case_in(c, BW_I32, 1, (int64_t[]){3});
+    bw_case_out(c, BW_F32, 2, (int64_t[]){3, 64});
+    bw_case_params(c, &(bw_get_rows_params){1}, sizeof(bw_get_rows_params));
+    bw_case_refuse(c);
     refuse(sink, "another width", 7, BW_I32, 3);
     refuse(sink, "another number of ids", 8, BW_I32, 4);
     refuse(sink, "f32 ids", 8, BW_F32, 3);

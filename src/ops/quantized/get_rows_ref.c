@@ -19,6 +19,8 @@ bw_status bw_op_get_rows_check(const bw_op_call *call, bw_err *err)
         return bw_op_fail(call, err, "in0 of this type cannot have layout %u", (unsigned)table->layout);
     if (table->layout == 0 && table->dims[1] > 1 && table->strides[1] != 1)
         return bw_op_fail(call, err, "in0's rows must be dense");
+    if (table->layout == 0 && table->dims[0] > 1 && table->strides[0] % bw_dtype_block_elements(table->dtype) != 0)
+        return bw_op_fail(call, err, "in0's stride %lld is no whole number of blocks", (long long)table->strides[0]);
     return bw_op_check_i32(call, call->in[1], "in1", y->dims[0], err);
 }
 

@@ -46,7 +46,7 @@ static void fill_columns(bw_case_sink *sink, bw_tensor *x)
         bw_element_set_f64(BW_F16, b, 0, 0.005 + 0.02 * bw_rng_f64(bw_cases_rng(sink)));
         bw_element_set_f64(BW_F16, b + 2, 0, bw_rng_normal(bw_cases_rng(sink)));
         for (int j = 0; j < 32; j++)
-            b[4 + j] = (uint8_t)(int8_t)bw_cases_between(sink, -127, 127);
+            b[4 + j] = (uint8_t)(int8_t)bw_cases_between(sink, -128, 127);
     }
 }
 

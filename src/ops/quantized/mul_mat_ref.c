@@ -11,8 +11,10 @@ bw_status bw_quant_check_blocks(const bw_op_call *call, const bw_tensor *t, cons
         return bw_op_fail(call, err, "%s is absent", what);
     if ((int)t->dtype < 0 || t->dtype >= BW_DTYPE_COUNT || t->layout != 0)
         return bw_op_fail(call, err, "%s must be in its plain layout", what);
-    if (n_dims ? t->n_dims != n_dims : t->n_dims < 1 || t->n_dims > BW_MAX_DIMS)
-        return bw_op_fail(call, err, "%s must have %d dimensions", what, n_dims ? n_dims : BW_MAX_DIMS);
+    if (n_dims && t->n_dims != n_dims)
+        return bw_op_fail(call, err, "%s must have %d dimensions", what, n_dims);
+    if (t->n_dims < 1 || t->n_dims > BW_MAX_DIMS)
+        return bw_op_fail(call, err, "%s must have 1 to %d dimensions", what, BW_MAX_DIMS);
     int64_t block = bw_dtype_block_elements(t->dtype), k = t->dims[t->n_dims - 1], n = bw_tensor_elements(t);
     if (n < 0 || n > INT64_MAX / 8 || bw_dtype_bytes(t->dtype, k) < 0)
         return bw_op_fail(call, err, "%s's rows must be whole blocks of %lld, and their number possible", what,

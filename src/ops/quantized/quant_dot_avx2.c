@@ -1,6 +1,7 @@
 /* Integer products of quantised rows with q8_1 columns, and values of blocks, in AVX2. Levels are multiplied and summed
  * as integers within halves of a group of 32, scales are applied in f32. Weights of -128 to 127 and columns of -127 to
- * 127: a pair of products is at most 32512, which 16 bits hold. */
+ * 127: a pair of products is at most 32512, which 16 bits hold. Columns with a -128 among them, which QUANTIZE_Q8_1
+ * never makes, are multiplied in 16 bits. */
 #define BW_VEC_AVX2
 #include "bw_each.h"
 #include "quant_unpack_avx2.h"
@@ -13,10 +14,20 @@ BW_INLINE __m256 halves(const float *d)
     return _mm256_blend_ps(_mm256_broadcast_ss(d), _mm256_broadcast_ss(d + 1), 0xf0);
 }
 
-/* n_r rows, `stride` groups apart, times n_c columns, x_row bytes apart; sums[c * BW_QUANT_ROWS + r]. n_r, n_c and
- * has_min are constants where it is called. */
-BW_INLINE void dot_tile(int n_r, int n_c, bool has_min, const bw_quant_group *g, int64_t stride, int64_t n_groups,
-                        const uint8_t *x, int64_t x_row, float *sums)
+/* Sums of four products each, those of the first 16 in the lower half. */
+BW_INLINE __m256i products_wide(__m256i w, __m256i q)
+{
+    __m256i low = _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(w)),
+                                    _mm256_cvtepi8_epi16(_mm256_castsi256_si128(q)));
+    __m256i high = _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(w, 1)),
+                                     _mm256_cvtepi8_epi16(_mm256_extracti128_si256(q, 1)));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+/* n_r rows, `stride` groups apart, times n_c columns, x_row bytes apart; sums[c * BW_QUANT_ROWS + r]. is_wide: a column
+ * may hold -128. n_r, n_c, has_min and is_wide are constants where it is called. */
+BW_INLINE void dot_tile(int n_r, int n_c, bool has_min, bool is_wide, const bw_quant_group *g, int64_t stride,
+                        int64_t n_groups, const uint8_t *x, int64_t x_row, float *sums)
 {
     const __m256i ones16 = _mm256_set1_epi16(1), ones8 = _mm256_set1_epi8(1);
     __m256 acc[16];
@@ -42,9 +53,10 @@ BW_INLINE void dot_tile(int n_r, int n_c, bool has_min, const bw_quant_group *g,
             BW_UNROLL for (int r = 0; r < n_r; r++)
             {
                 __m256 *a = &acc[c * n_r + r];
-                __m256i p = _mm256_maddubs_epi16(size[r], _mm256_sign_epi8(q, w[r]));
-                __m256 products = _mm256_cvtepi32_ps(_mm256_madd_epi16(p, ones16));
-                *a = _mm256_fmadd_ps(products, _mm256_mul_ps(d[r], dx), *a);
+                __m256i p = is_wide
+                                ? products_wide(w[r], q)
+                                : _mm256_madd_epi16(_mm256_maddubs_epi16(size[r], _mm256_sign_epi8(q, w[r])), ones16);
+                *a = _mm256_fmadd_ps(_mm256_cvtepi32_ps(p), _mm256_mul_ps(d[r], dx), *a);
                 if (has_min)
                     *a = _mm256_fnmadd_ps(q_sum, halves(g[r * stride].m), *a);
             }
@@ -55,16 +67,16 @@ BW_INLINE void dot_tile(int n_r, int n_c, bool has_min, const bw_quant_group *g,
 }
 
 /* BW_QUANT_ROWS rows times n_c columns (4 or fewer). */
-BW_INLINE void dot_rows(bool has_min, const bw_quant_group *g, int64_t n_groups, const uint8_t *x, int64_t x_row,
-                        int64_t n_c, float *sums)
+BW_INLINE void dot_rows(bool has_min, bool is_wide, const bw_quant_group *g, int64_t n_groups, const uint8_t *x,
+                        int64_t x_row, int64_t n_c, float *sums)
 {
     if (n_c == 4) {
-        dot_tile(2, 4, has_min, g, n_groups, n_groups, x, x_row, sums);
-        dot_tile(2, 4, has_min, g + 2 * n_groups, n_groups, n_groups, x, x_row, sums + 2);
+        dot_tile(2, 4, has_min, is_wide, g, n_groups, n_groups, x, x_row, sums);
+        dot_tile(2, 4, has_min, is_wide, g + 2 * n_groups, n_groups, n_groups, x, x_row, sums + 2);
         return;
     }
     for (int64_t c = 0; c < n_c; c++)
-        dot_tile(4, 1, has_min, g, n_groups, n_groups, x + c * x_row, x_row, sums + c * BW_QUANT_ROWS);
+        dot_tile(4, 1, has_min, is_wide, g, n_groups, n_groups, x + c * x_row, x_row, sums + c * BW_QUANT_ROWS);
 }
 
 static bool has_min(bw_dtype dtype)
@@ -72,10 +84,38 @@ static bool has_min(bw_dtype dtype)
     return dtype == BW_Q4_1 || dtype == BW_Q5_1 || dtype == BW_Q2_K || dtype == BW_Q4_K || dtype == BW_Q5_K;
 }
 
+static bool holds_least(const bw_quant_job *job, const uint8_t *x)
+{
+    const __m256i least = _mm256_set1_epi8(-128);
+    for (int64_t t = 0; t < job->n_columns; t++) {
+        __m256i found = _mm256_setzero_si256();
+        for (int64_t i = 0; i < job->k / 32; i++)
+            found = _mm256_or_si256(found, _mm256_cmpeq_epi8(unpack_load(x + t * job->x_row + i * 36 + 4), least));
+        if (_mm256_movemask_epi8(found))
+            return true;
+    }
+    return false;
+}
+
+/* As dot_rows for any type and columns. */
+static void dot_any(bool has_min, bool is_wide, const bw_quant_group *g, int64_t n_groups, const uint8_t *x,
+                    int64_t x_row, int64_t n_c, float *sums)
+{
+    if (has_min && is_wide)
+        dot_rows(true, true, g, n_groups, x, x_row, n_c, sums);
+    else if (has_min)
+        dot_rows(true, false, g, n_groups, x, x_row, n_c, sums);
+    else if (is_wide)
+        dot_rows(false, true, g, n_groups, x, x_row, n_c, sums);
+    else
+        dot_rows(false, false, g, n_groups, x, x_row, n_c, sums);
+}
+
 static void rows_dot(const bw_quant_job *job, const bw_quant_task *task, int64_t row, int64_t n_rows, void *scratch)
 {
     bw_quant_group *groups = scratch; /* [BW_QUANT_ROWS, k / 32] */
     int64_t n_groups = job->k / 32;
+    bool is_wide = holds_least(job, task->x);
     for (int64_t n = row; n < row + n_rows; n += BW_QUANT_ROWS) {
         int64_t n_here = row + n_rows - n < BW_QUANT_ROWS ? row + n_rows - n : BW_QUANT_ROWS;
         for (int64_t r = 0; r < BW_QUANT_ROWS; r++) /* the last ones may repeat a row */
@@ -84,10 +124,7 @@ static void rows_dot(const bw_quant_job *job, const bw_quant_task *task, int64_t
             float sums[4 * BW_QUANT_ROWS];
             const uint8_t *x = task->x + t * job->x_row;
             int64_t n_c = job->n_columns - t < 4 ? job->n_columns - t : 4;
-            if (has_min(job->dtype))
-                dot_rows(true, groups, n_groups, x, job->x_row, n_c, sums);
-            else
-                dot_rows(false, groups, n_groups, x, job->x_row, n_c, sums);
+            dot_any(has_min(job->dtype), is_wide, groups, n_groups, x, job->x_row, n_c, sums);
             for (int64_t c = 0; c < n_c; c++)
                 memcpy(&task->y[(t + c) * job->y_row + n], sums + c * BW_QUANT_ROWS, (size_t)n_here * 4);
         }

@@ -1,7 +1,8 @@
 /* Params of the random family: plain data, shared with device code.
  *
  * No inputs; out0 of any shape and strides, elements counted in the order of its dimensions (last fastest).
- * RAND_UNIFORM: out f32 f64 f16 bf16, uniform in [lo, up).
+ * RAND_UNIFORM: out f32 f64 f16 bf16, uniform in [lo, up): u * (up - lo) + lo with one rounding (a fused multiply and
+ * add), for f64 in f64, for the others in f32 with up - lo and lo rounded to it first.
  * RAND_NORMAL: out f32 f64 f16 bf16, normal of this mean and standard deviation (Box and Muller 1958).
  * RAND_BITS: out u32 or i64, every bit fair: the generator's own words.
  *

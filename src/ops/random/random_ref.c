@@ -40,6 +40,14 @@ static double curand_unit(const job *j, const uint32_t words[4], int k)
     return (double)((float)words[k] * 0x1p-32f + 0x1p-33f);
 }
 
+/* unit * range + lo, rounded once in f64 or f32, then to the type: what bw_random.h says, bit for bit. */
+static double scaled(bw_dtype dtype, double unit, double range, double lo)
+{
+    if (dtype == BW_F64)
+        return fma(unit, range, lo);
+    return bw_element_round(dtype, (double)fmaf((float)unit, (float)range, (float)lo));
+}
+
 static void uniform_element(const void *context, int64_t i, int64_t offset)
 {
     const job *j = context;
@@ -50,10 +58,10 @@ static void uniform_element(const void *context, int64_t i, int64_t offset)
     double v;
     if (j->blocks.source.mode == BW_RANDOM_TORCH_CUDA) {
         double lo = bw_element_round(dtype, j->a), up = bw_element_round(dtype, j->b);
-        v = bw_element_round(dtype, curand_unit(j, words, place.slot) * bw_element_round(dtype, up - lo) + lo);
+        v = scaled(dtype, curand_unit(j, words, place.slot), bw_element_round(dtype, up - lo), lo);
         v = v == up ? lo : v;
     } else {
-        v = bw_element_round(dtype, j->a + philox_unit(j, words, place.slot) * (j->b - j->a));
+        v = scaled(dtype, philox_unit(j, words, place.slot), j->b - j->a, j->a);
         if (v >= j->b && j->a < j->b)
             v = fmax(bw_random_below(dtype, j->b), bw_element_round(dtype, j->a));
     }

@@ -35,6 +35,14 @@ void bw_op_cumsum_cases(bw_case_sink *sink)
             (int64_t[]){bw_cases_between(sink, 1, 9), bw_cases_between(sink, 1, 30), bw_cases_between(sink, 1, 900)},
             (int)bw_cases_between(sink, 0, 2), (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), false);
 
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t empty[] = {(int64_t)1 << 40, (int64_t)1 << 40, 0};
+        bw_case *c = bw_case_begin(sink, BW_OP_CUMSUM, "no elements of impossibly many, axis %d", axis);
+        bw_case_in(c, BW_F32, 3, empty);
+        bw_case_out(c, BW_F32, 3, empty);
+        bw_case_params(c, &(bw_cumsum_params){axis}, sizeof(bw_cumsum_params));
+        bw_case_run(c);
+    }
     bw_case *c = bw_case_begin(sink, BW_OP_CUMSUM, "specials");
     bw_tensor *x = bw_case_in(c, BW_F32, 2, (int64_t[]){9, 300});
     bw_case_fill_normal(c, x, 1);

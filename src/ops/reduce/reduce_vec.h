@@ -92,6 +92,30 @@ BW_INLINE vf vf_load_twice(const float *p)
 #endif
 }
 
+BW_INLINE double sum_squares(const float *x, int64_t n)
+{
+    vd s0 = vd_zero(), s1 = vd_zero();
+    int64_t i = 0;
+    for (; i + 2 * VF_N <= n; i += 2 * VF_N) {
+        s0 = vd_add_square(s0, vf_load(x + i));
+        s1 = vd_add_square(s1, vf_load(x + i + VF_N));
+    }
+    for (; i + VF_N <= n; i += VF_N)
+        s0 = vd_add_square(s0, vf_load(x + i));
+    if (i < n)
+        s1 = vd_add_square(s1, vf_load_n(x + i, n - i));
+    return vd_sum(vd_add_vd(s0, s1));
+}
+
+/* Whether a norm's factor, 1 / deviation or that times a weight, is one that f32 does not hold, or belongs to values
+ * whose difference from the mean may be beyond f32: then a row is computed in f64. False for NaN, and for a weight's 0.
+ */
+BW_INLINE bool is_extreme(double factor)
+{
+    double size = fabs(factor);
+    return size > 1e37 || (size < 1e-30 && size > 0);
+}
+
 /* A row of a plain float type. */
 typedef struct bw_row {
     char *data;

@@ -1,5 +1,6 @@
 /* What SOFTMAX, LOG_SOFTMAX, RMSNORM and LAYERNORM are tried with. */
 #include "bw_cases.h"
+#include "bw_element.h"
 
 static const bw_dtype types[] = {BW_BF16, BW_F16, BW_F32, BW_F64};
 
@@ -90,6 +91,23 @@ static void shapes(bw_case_sink *sink, bw_op op, bw_dtype dtype)
                   .has_b = bw_cases_between(sink, 0, 1)});
 }
 
+/* A 0 beside dimensions whose product is impossible. */
+static void nothing(bw_case_sink *sink, bw_op op)
+{
+    const int64_t dims[] = {(int64_t)1 << 40, (int64_t)1 << 40, 0};
+    for (int wide = 0; wide < 2; wide++) {
+        bw_dtype dtype = wide ? BW_F64 : BW_F32;
+        bw_case *c = bw_case_begin(sink, op, "%s, no elements of impossibly many", bw_dtype_name(dtype));
+        bw_case_in(c, dtype, 3, dims);
+        for (int i = 1; is_norm(op) && i < (op == BW_OP_LAYERNORM ? 3 : 2); i++)
+            bw_case_in_absent(c);
+        bw_case_out(c, dtype, 3, dims);
+        if (is_norm(op))
+            bw_case_params(c, &(float){1e-5f}, sizeof(float));
+        bw_case_run(c);
+    }
+}
+
 static void refuse(bw_case_sink *sink, bw_op op, const char *why, bw_dtype dtype, int64_t d_out, int64_t d_w, float eps)
 {
     bw_case *c = bw_case_begin(sink, op, "%s", why);
@@ -106,12 +124,33 @@ static void cases(bw_case_sink *sink, bw_op op)
 {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         shapes(sink, op, types[t]);
+    nothing(sink, op);
     refuse(sink, op, "another shape", BW_F32, 7, 8, 1e-5f);
     refuse(sink, op, "an integer", BW_I64, 8, 8, 1e-5f);
     if (!is_norm(op))
         return;
     refuse(sink, op, "a weight of another length", BW_F32, 8, 9, 1e-5f);
     refuse(sink, op, "an eps below 0", BW_F32, 8, 8, -1);
+    /* factors that f32 does not hold, and differences */
+    static const float wild[][4] = {{1e-39f, 1e-39f, 1e-39f, 1e-39f},
+                                    {1e-39f, -3e-39f, 1e-45f, 0},
+                                    {3e38f, -3e38f, -3e38f, -3e38f},
+                                    {1e38f, -3e38f, 2e38f, 3e38f}};
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++)
+        for (int t = 0; t < 3; t++) {
+            bw_dtype dtype = t == 0 ? BW_F32 : t == 1 ? BW_BF16 : BW_F64;
+            bw_case *c = bw_case_begin(sink, op, "%s, extreme %d", bw_dtype_name(dtype), (int)i);
+            bw_tensor *x = bw_case_in(c, dtype, 2, (int64_t[]){3, 20});
+            for (int64_t k = 0; k < 60; k++)
+                bw_element_set_f64(dtype, x->data, k, (double)wild[i][k % 4]);
+            bw_case_fill_normal(c, bw_case_in(c, dtype, 1, (int64_t[]){20}), 1);
+            if (op == BW_OP_LAYERNORM)
+                bw_case_fill_normal(c, bw_case_in(c, dtype, 1, (int64_t[]){20}), 1);
+            bw_case_out(c, dtype, 2, (int64_t[]){3, 20});
+            bw_case_params(c, &(float){0}, sizeof(float));
+            bw_case_tolerance(c, 20, op == BW_OP_LAYERNORM ? 4 : 0, 0);
+            bw_case_run(c);
+        }
     how h = {.eps = 1e-6f, .has_w = true, .has_b = true};
     for (int k = 0; k < 3; k++) {
         h.scale = k == 0 ? 1e15 : k == 1 ? 1e-18 : 1e-3; /* squares beyond f32, below it */

@@ -135,21 +135,6 @@ BW_INLINE void softmax_row(bool is_log, const bw_row *x, const bw_row *y)
     }
 }
 
-BW_INLINE double sum_squares(const float *x, int64_t n)
-{
-    vd s0 = vd_zero(), s1 = vd_zero();
-    int64_t i = 0;
-    for (; i + 2 * VF_N <= n; i += 2 * VF_N) {
-        s0 = vd_add_square(s0, vf_load(x + i));
-        s1 = vd_add_square(s1, vf_load(x + i + VF_N));
-    }
-    for (; i + VF_N <= n; i += VF_N)
-        s0 = vd_add_square(s0, vf_load(x + i));
-    if (i < n)
-        s1 = vd_add_square(s1, vf_load_n(x + i, n - i));
-    return vd_sum(vd_add_vd(s0, s1));
-}
-
 /* y = ((x - high) - low) * scale * w + b; w, b may be NULL. */
 BW_INLINE void norm_vectors(const float *x, int64_t n, float high, float low, float scale, const float *w,
                             const float *b, float *y)
@@ -196,10 +181,28 @@ BW_INLINE int64_t norm_halves(bw_dtype dtype, const bw_row *x, const bw_row *w, 
     return i;
 }
 
+static double row_value(const bw_row *row, int64_t i, double otherwise)
+{
+    return row->data ? bw_element_f64(row->dtype, row->data, i * row->step) : otherwise;
+}
+
+/* The second pass of a norm in f64. */
+static void norm_extreme_row(const bw_row *x, const bw_row *w, const bw_row *b, const bw_row *y, double mean,
+                             double scale)
+{
+    for (int64_t i = 0; i < x->n; i++)
+        bw_element_set_f64(y->dtype, y->data, i * y->step,
+                           (row_value(x, i, 0) - mean) * scale * row_value(w, i, 1) + row_value(b, i, 0));
+}
+
 /* The second pass of a norm; w->data, b->data may be NULL. */
 BW_INLINE void norm_row(const bw_row *x, const bw_row *w, const bw_row *b, const bw_row *y, double mean, double scale)
 {
     float from[BW_EACH_BLOCK], to[BW_EACH_BLOCK], w_buffer[BW_EACH_BLOCK], b_buffer[BW_EACH_BLOCK];
+    if (is_extreme(scale)) {
+        norm_extreme_row(x, w, b, y, mean, scale);
+        return;
+    }
     float high = (float)mean, low = isinf(high) ? 0 : (float)(mean - (double)high);
     bool direct = x->is_direct && y->is_direct && (!w->data || w->is_direct) && (!b->data || b->is_direct);
     int64_t n = x->n, piece = direct ? n : BW_EACH_BLOCK, done = 0;

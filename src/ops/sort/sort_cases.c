@@ -1,10 +1,31 @@
 /* What ASORT_ASC, ASORT_DESC and TOPK are tried with. */
 #include "bw_cases.h"
+#include "bw_element.h"
 
 static const bw_dtype types[] = {BW_BF16, BW_F16, BW_F32, BW_F64, BW_U8, BW_U32, BW_I64};
 
-/* k < 0: all. Values: normal ones, few different ones (many ties), or rising (the worst for a selection). */
+/* Values: normal ones, few different ones (many ties), or rising along the row (the worst for a selection; as far as
+ * the type goes). */
 typedef enum values { NORMAL, FEW, RISING } values;
+
+/* Values of rows or rising ones, in whatever layout x has. */
+static void fill_rows(bw_case_sink *sink, bw_tensor *x, values v)
+{
+    double unit = x->dtype == BW_F64 ? 1e-300 : 1;
+    int64_t n = x->dims[x->n_dims - 1], n_elements = bw_tensor_elements(x);
+    for (int64_t i = 0; i < n_elements; i++) {
+        int64_t at = 0, rest = i;
+        for (int d = x->n_dims - 1; d >= 0; d--) {
+            at += rest % x->dims[d] * x->strides[d];
+            rest /= x->dims[d];
+        }
+        int64_t value = v == FEW ? bw_cases_between(sink, 0, 3) : i % n;
+        if (bw_dtype_is_integer(x->dtype))
+            bw_element_set_i64(x->dtype, x->data, at, x->dtype == BW_U8 && v == RISING ? value * 256 / n : value);
+        else
+            bw_element_set_f64(x->dtype, x->data, at, (double)value * unit);
+    }
+}
 
 static void one(bw_case_sink *sink, bw_op op, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout,
                 int64_t k, values v, int n_special)
@@ -15,13 +36,9 @@ static void one(bw_case_sink *sink, bw_op op, bw_dtype dtype, int n_dims, const 
     bw_case *c = bw_case_begin(sink, op, "%s, %d dims, D %lld, K %lld, layout %d, values %d", bw_dtype_name(dtype),
                                n_dims, (long long)n, (long long)k, (int)layout, (int)v);
     bw_tensor *x = bw_case_in_layout(c, dtype, n_dims, dims, layout);
-    if (v == FEW)
-        bw_case_fill_uniform(c, x, 0, dtype == BW_F64 ? 1e-300 : 3);
-    else
-        bw_case_fill_normal(c, x, v == RISING ? 0 : 1);
-    if (v == RISING && layout == BW_CASE_CONTIGUOUS && dtype == BW_F32)
-        for (int64_t i = 0; i < bw_tensor_elements(x); i++)
-            ((float *)x->data)[i] = (float)i;
+    bw_case_fill_normal(c, x, 1);
+    if (v != NORMAL)
+        fill_rows(sink, x, v);
     bw_case_fill_special(c, x, n_special);
     if (op == BW_OP_TOPK) {
         out[n_dims - 1] = k;
@@ -77,7 +94,16 @@ static void cases(bw_case_sink *sink, bw_op op)
     refuse(sink, op, "a type it has not", BW_I16, BW_U32, 3, 8, 0);
     if (op == BW_OP_TOPK)
         refuse(sink, op, "a direction that is none", BW_F32, BW_U32, 3, 8, 2);
-    bw_case *c = bw_case_begin(sink, op, "no dimensions");
+    const int64_t empty[] = {(int64_t)1 << 40, (int64_t)1 << 40, 0};
+    bw_case *c = bw_case_begin(sink, op, "no elements of impossibly many");
+    bw_case_in(c, BW_F32, 3, empty);
+    if (op == BW_OP_TOPK) {
+        bw_case_out(c, BW_F32, 3, empty);
+        bw_case_params(c, &(bw_topk_params){0}, sizeof(bw_topk_params));
+    }
+    bw_case_out(c, BW_U32, 3, empty);
+    bw_case_run(c);
+    c = bw_case_begin(sink, op, "no dimensions");
     bw_case_in(c, BW_F32, 0, NULL);
     if (op == BW_OP_TOPK)
         bw_case_out(c, BW_F32, 0, NULL);

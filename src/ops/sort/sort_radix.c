@@ -159,9 +159,10 @@ static void run_rows(const bw_op_call *call, const bw_member *member, const bw_t
     const bw_tensor *x = call->in[0];
     int last = x->n_dims - 1;
     int64_t n = x->dims[last], k = index->dims[last], begin, end, size = bw_dtype_block_bytes(x->dtype);
-    bw_rows x_rows, y_rows;
+    bw_rows x_rows, y_rows, v_rows;
     bw_rows_init(&x_rows, x);
     bw_rows_init(&y_rows, index);
+    bw_rows_init(&v_rows, call->out[0]); /* TOPK's values */
     if (k == 0 || !bw_op_my_share(member, x_rows.n_rows, n, 256, &begin, &end))
         return;
     int64_t room = is_topk ? topk_room(k, n) : n;
@@ -177,8 +178,6 @@ static void run_rows(const bw_op_call *call, const bw_member *member, const bw_t
         if (!is_topk)
             continue;
         const bw_tensor *values = call->out[0];
-        bw_rows v_rows;
-        bw_rows_init(&v_rows, values);
         char *v = (char *)values->data + bw_rows_offset(&v_rows, r) * size;
         for (int64_t i = 0; i < k; i++)
             memcpy(v + i * values->strides[last] * size, s.data + (int64_t)y[i * index->strides[last]] * s.step,

@@ -57,6 +57,23 @@ static void refuse(bw_case_sink *sink, const char *name, bw_dtype condition, bw_
     bw_case_refuse(c);
 }
 
+/* Past the caches (bw_stream.h), in rows of odd length: some rows' first streamed block is one element. */
+static void large_rows(bw_case_sink *sink)
+{
+    const int64_t dims[] = {9000, 1001};
+    if (bw_cases_n_random(sink) == 0)
+        return;
+    for (int k = 0; k < 3; k++) { /* which operand has one value for each row */
+        bw_case *c = bw_case_begin(sink, BW_OP_WHERE, "large rows, in%d broadcast", k);
+        bw_case_fill_uniform(c, bw_case_in(c, BW_U8, 2, k == 0 ? (int64_t[]){9000, 1} : dims), 0, 1);
+        for (int i = 1; i < 3; i++)
+            bw_case_fill_uniform(c, bw_case_in(c, BW_F32, 2, k == i ? (int64_t[]){9000, 1} : dims), -9, 9);
+        bw_case_out(c, BW_F32, 2, dims);
+        bw_case_exact(c);
+        bw_case_run(c);
+    }
+}
+
 void bw_op_where_cases(bw_case_sink *sink)
 {
     int n_dims, k = 0;
@@ -98,6 +115,8 @@ void bw_op_where_cases(bw_case_sink *sink)
     bw_case_out_strided(c, BW_F16, 2, (int64_t[]){37, 601}, (int64_t[]){1300, 2});
     bw_case_exact(c);
     bw_case_run(c);
+
+    large_rows(sink);
 
     refuse(sink, "float condition", BW_F32, BW_F32, BW_F32, BW_F32, 32);
     refuse(sink, "two types", BW_U8, BW_F32, BW_F16, BW_F32, 32);

@@ -70,6 +70,7 @@ typedef struct where_state {
     const bw_op_call *call;
     int64_t steps[4], sizes[4]; /* of c, a, b, y */
     bool is_streamed;
+    bool is_filled[3]; /* an operand of stride 0: its buffer holds this span's value */
     uint64_t buffers[4][WHERE_BLOCK];
 } where_state;
 
@@ -80,9 +81,10 @@ static void where_block(where_state *s, const int64_t offsets[4], int64_t i, int
         in[k] = (const char *)s->call->in[k]->data + (offsets[k] + i * s->steps[k]) * s->sizes[k];
         if (s->steps[k] == 1 || n == 1)
             continue;
-        /* one value for all lies there from the first block of a span on */
-        if (s->steps[k] != 0 || i == 0)
+        /* one value for all lies there from the first block of several on: a span's first may be one element */
+        if (s->steps[k] != 0 || !s->is_filled[k])
             where_move(s->sizes[k], in[k], s->steps[k], s->buffers[k], 1, s->steps[k] == 0 ? WHERE_BLOCK : n);
+        s->is_filled[k] = true;
         in[k] = s->buffers[k];
     }
     char *dst = (char *)s->call->out[0]->data + (offsets[3] + i * s->steps[3]) * s->sizes[3];
@@ -116,13 +118,15 @@ void BW_LEVEL(bw_where)(const bw_op_call *call, bw_member *member)
     bw_loop_cursor cursor;
     bw_span span;
     bw_loop_begin(&cursor, &loop, begin * 64, end * 64 < loop.n ? end * 64 : loop.n);
-    while (bw_loop_next(&cursor, &span))
+    while (bw_loop_next(&cursor, &span)) {
+        memset(s.is_filled, 0, sizeof s.is_filled);
         for (int64_t i = 0, n; i < span.n; i += n) {
             n = span.n - i < WHERE_BLOCK ? span.n - i : WHERE_BLOCK;
             if (s.is_streamed && i == 0)
                 n = bw_stream_head((char *)call->out[0]->data + span.offset[3] * s.sizes[3], s.sizes[3], n);
             where_block(&s, span.offset, i, n);
         }
+    }
     if (s.is_streamed)
         bw_stream_end();
 }
