@@ -6,6 +6,37 @@
 
 #include "array.h"
 
+/* x's sums by an op, of x's type or wider ones. */
+static bw_status reduced(const bw_array *x, const char *op, const char *name, const bw_reduce_params *params,
+                         bw_dtype dtype, const bw_shape *shape, bw_array **out, bw_err *err)
+{
+    array_call call = {.op = op, .name = name, .n_in = 1, .in = {x}, .params = params};
+    return array_call_new(&call, dtype, shape->n_dims, shape->dims, out, err);
+}
+
+/* Sums divided by count. Short floats are added up, and divided, in f32: their own sums would overflow or lose the
+ * terms. */
+static bw_status mean(const bw_array *x, const bw_reduce_params *params, double count, const bw_shape *shape,
+                      bw_array **out, bw_err *err)
+{
+    bw_dtype wide = x->t.dtype == BW_F64 ? BW_F64 : BW_F32;
+    bw_array *terms = NULL, *sum = NULL, *n = NULL, *y = NULL;
+    bw_status status = bw_array_cast(x, wide, &terms, err);
+    if (status == BW_OK)
+        status = reduced(terms, "fast_sum", "mean", params, wide, shape, &sum, err);
+    if (status == BW_OK)
+        status = bw_array_full(x->buffer->device, wide, 0, NULL, count, &n, err);
+    if (status == BW_OK)
+        status = bw_array_binary(sum, "div", n, &y, err);
+    if (status == BW_OK)
+        status = bw_array_cast(y, x->t.dtype, out, err);
+    bw_array_free(terms);
+    bw_array_free(sum);
+    bw_array_free(n);
+    bw_array_free(y);
+    return status;
+}
+
 bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const int *dims, bool keep, bw_array **out,
                           bw_err *err)
 {
@@ -40,14 +71,9 @@ bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const i
         if (!is_reduced || keep)
             shape.dims[shape.n_dims++] = is_reduced ? 1 : x->t.dims[d];
     }
-    array_call call = {.op = name, .name = op, .n_in = 1, .in = {x}, .params = &params};
-    BW_TRY(array_call_new(&call, is_index ? BW_U32 : x->t.dtype, shape.n_dims, shape.dims, out, err));
-    if (!is_mean)
-        return BW_OK;
-    bw_array *sum = *out;
-    bw_status status = bw_array_affine(sum, 1 / count, 0, out, err);
-    bw_array_free(sum);
-    return status;
+    if (is_mean)
+        return mean(x, &params, count, &shape, out, err);
+    return reduced(x, name, op, &params, is_index ? BW_U32 : x->t.dtype, &shape, out, err);
 }
 
 /* An op over the last dimension, over any. */

@@ -162,6 +162,34 @@ static void test_reductions(void **state)
     bw_array_free(x);
 }
 
+/* A mean is a division of a sum that its type could not hold, or would round. */
+static void test_means(void **state)
+{
+    (void)state;
+    static const struct {
+        bw_dtype dtype;
+        int64_t n;
+    } cases[] = {{BW_F32, 41}, {BW_F64, 49}, {BW_F16, 70000}, {BW_BF16, 1000}, {BW_F8_E4M3, 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bw_array *x, *y, *z;
+        double one = 0;
+        assert_ok(bw_array_full(device, cases[i].dtype, DIMS(2, cases[i].n), 1, &x, &err), err);
+        assert_ok(bw_array_reduce(x, "mean", 0, NULL, false, &y, &err), err);
+        assert_int_equal(bw_array_dtype(y), cases[i].dtype);
+        assert_ok(bw_array_cast(y, BW_F64, &z, &err), err);
+        assert_ok(bw_array_read(z, &one, sizeof one, &err), err);
+        if (one != 1)
+            fail_msg("the mean of %d ones of %s is %.9g", (int)cases[i].n, bw_dtype_name(cases[i].dtype), one);
+        bw_array_free(z);
+        bw_array_free(y);
+        assert_ok(bw_array_reduce(x, "mean", 1, (int[]){1}, true, &y, &err), err);
+        assert_int_equal(bw_array_n_dims(y), 2);
+        assert_int_equal(bw_array_dims(y)[1], 1);
+        bw_array_free(y);
+        bw_array_free(x);
+    }
+}
+
 static void test_indexing(void **state)
 {
     (void)state;
@@ -308,9 +336,9 @@ static void test_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_empty),    cmocka_unit_test(test_products),
-        cmocka_unit_test(test_reductions),  cmocka_unit_test(test_indexing), cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_empty),  cmocka_unit_test(test_products),
+        cmocka_unit_test(test_reductions),   cmocka_unit_test(test_means),  cmocka_unit_test(test_indexing),
+        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_blocks),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
