@@ -28,7 +28,7 @@ static void report_leaks(void)
     for (const bw_array *x = live_first; x && n < MAX_REPORTED; x = x->next, n++) {
         char text[128];
         bw_log_warn("  %s on %s, %lld sharing its buffer", bw_tensor_describe(&x->t, text, sizeof text),
-                    x->buffer->device->name, (long long)atomic_load(&x->buffer->n_arrays));
+                    x->buffer->device_name, (long long)atomic_load(&x->buffer->n_arrays));
     }
     if (n_live > n)
         bw_log_warn("  and %lld more", (long long)(n_live - n));
@@ -123,6 +123,7 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
     }
     atomic_init(&buffer->n_arrays, 1);
     buffer->device = device;
+    snprintf(buffer->device_name, sizeof buffer->device_name, "%s", device->name);
     x->buffer = buffer;
     x->t = bw_tensor_view(dtype, n_dims, dims, buffer->memory.data);
     list_add(x);

@@ -15,6 +15,7 @@ typedef struct array_buffer {
     _Atomic int64_t n_arrays;
     bw_device *device;
     bw_buffer memory;
+    char device_name[16]; /* for the leak check, which may come after the device is closed */
 } array_buffer;
 
 struct bw_array {
