@@ -283,6 +283,13 @@ static void test_files(void **state)
     assert_non_null(strstr(err.text, "two arrays of the name x"));
     list[1].name = (char *)"__metadata__";
     assert_int_equal(bw_array_save(path, list, 4, &err), BW_E_ARG);
+    list[1].name = (char *)"caf\xe9"; /* Latin-1; a name that ends in the middle; one beyond Unicode */
+    assert_int_equal(bw_array_save(path, list, 4, &err), BW_E_ARG);
+    assert_non_null(strstr(err.text, "the name of array 1 for "));
+    list[1].name = (char *)"caf\xc3";
+    assert_int_equal(bw_array_save(path, list, 4, &err), BW_E_ARG);
+    list[1].name = (char *)"\xf4\x90\x80\x80";
+    assert_int_equal(bw_array_save(path, list, 4, &err), BW_E_ARG);
     snprintf(missing, sizeof missing, "%s/none/a.safetensors", folder);
     assert_int_equal(bw_array_save(missing, list, 1, &err), BW_E_IO);
     assert_int_equal(bw_array_load(device, missing, &back, &n, &err), BW_E_IO);
