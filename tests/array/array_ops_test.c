@@ -79,6 +79,10 @@ static void test_empty(void **state)
     expect(y, DIMS(3, 3), 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_ok(bw_array_reshape(w, DIMS(7, 0), &y, &err), err);
     bw_array_free(y);
+    expect_failure(bw_array_reshape(w, DIMS(0, -1), &y, error), y, "the size of dimension 1 does not follow");
+    assert_ok(bw_array_reshape(w, DIMS(-1, 7), &y, &err), err);
+    assert_int_equal(bw_array_dims(y)[0], 0);
+    bw_array_free(y);
     assert_ok(bw_array_binary(x, "add", x, &y, &err), err);
     assert_int_equal(bw_array_dims(y)[1], 3);
     bw_array_free(y);
