@@ -98,6 +98,17 @@ bw_status array_fail(bw_err *err, const char *name, const bw_array *x, const cha
     return bw_fail(err, BW_E_ARG, "%s: %s; x %s", name, sentence, bw_tensor_describe(&x->t, text, sizeof text));
 }
 
+bool array_is_possible(bw_dtype dtype, int n_dims, const int64_t *dims)
+{
+    int64_t filled[BW_MAX_DIMS];
+    if (n_dims < 0 || n_dims > BW_MAX_DIMS)
+        return false;
+    for (int i = 0; i < n_dims; i++)
+        filled[i] = dims[i] == 0 ? 1 : dims[i];
+    int64_t n = bw_shape_elements(filled, n_dims);
+    return n >= 0 && n <= INT64_MAX / bw_dtype_block_bytes(dtype);
+}
+
 bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, const char *name,
                     bw_array **out, bw_err *err)
 {
@@ -107,7 +118,7 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
     if (n_dims < 0 || n_dims > BW_MAX_DIMS)
         return array_fail(err, name, NULL, "an array has 0 to %d dimensions, not %d", BW_MAX_DIMS, n_dims);
     int64_t n_bytes = bw_tensor_bytes(dtype, n_dims, dims);
-    if (n_bytes < 0 || (uint64_t)n_bytes > SIZE_MAX / 2) {
+    if (n_bytes < 0 || (uint64_t)n_bytes > SIZE_MAX / 2 || !array_is_possible(dtype, n_dims, dims)) {
         bw_array wanted = {.t = bw_tensor_view(dtype, n_dims, dims, NULL)};
         return array_fail(err, name, &wanted, "this shape is not possible");
     }

@@ -27,6 +27,9 @@ struct bw_array {
 /* "name: sentence; x f32 [2, 3]", BW_E_ARG. x may be NULL. */
 bw_status array_fail(bw_err *err, const char *name, const bw_array *x, const char *format, ...) BW_PRINTF(4, 5);
 
+/* Whether the sizes that are not 0 make a shape whose bytes can be counted: an empty array's dimensions are multiplied
+ * too, by strides and by operations over some of them. */
+bool array_is_possible(bw_dtype dtype, int n_dims, const int64_t *dims);
 /* A contiguous array of uninitialised memory. Checks type and dims, which may be the caller's own. name: of the
  * function, for errors. */
 bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, const char *name,

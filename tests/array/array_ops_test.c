@@ -80,6 +80,7 @@ static void test_empty(void **state)
     assert_ok(bw_array_reshape(w, DIMS(7, 0), &y, &err), err);
     bw_array_free(y);
     expect_failure(bw_array_reshape(w, DIMS(0, -1), &y, error), y, "the size of dimension 1 does not follow");
+    expect_failure(bw_array_reshape(w, DIMS(0, INT64_C(1) << 40, INT64_C(1) << 40), &y, error), y, "do not fill");
     assert_ok(bw_array_reshape(w, DIMS(-1, 7), &y, &err), err);
     assert_int_equal(bw_array_dims(y)[0], 0);
     bw_array_free(y);
@@ -337,12 +338,39 @@ static void test_blocks(void **state)
     bw_array_free(x);
 }
 
+/* The operations on block types take plain arrays too, of any strides. */
+static void test_blocks_strides(void **state)
+{
+    (void)state;
+    bw_array *x = counting(DIMS(2, 3)), *t, *y, *ids, *some, *h;
+    assert_ok(bw_array_transpose(x, 0, 1, &t, &err), err);
+    assert_ok(bw_array_from_data(device, BW_I32, DIMS(4), (int32_t[]){2, 0, 1, 0}, 16, &ids, &err), err);
+    assert_ok(bw_array_get_rows(t, ids, &y, &err), err);
+    expect(y, DIMS(4, 2), 2, 5, 0, 3, 1, 4, 0, 3);
+    bw_array *pairs, *column;
+    assert_ok(bw_array_reshape(ids, DIMS(2, 2), &pairs, &err), err);
+    assert_ok(bw_array_narrow(pairs, 1, 0, 1, &column, &err), err);
+    assert_ok(bw_array_squeeze(column, 1, &some, &err), err); /* 2, 1 */
+    assert_int_equal(bw_array_strides(some)[0], 2);
+    assert_ok(bw_array_get_rows(t, some, &y, &err), err);
+    expect(y, DIMS(2, 2), 2, 5, 1, 4);
+    assert_ok(bw_array_cast(t, BW_F16, &h, &err), err);
+    assert_ok(bw_array_dequantise(t, BW_F32, &y, &err), err);
+    expect(y, DIMS(3, 2), 0, 3, 1, 4, 2, 5);
+    assert_ok(bw_array_dequantise(h, BW_F32, &y, &err), err);
+    expect(y, DIMS(3, 2), 0, 3, 1, 4, 2, 5);
+    bw_array *const all[] = {x, t, ids, pairs, column, some, h};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        bw_array_free(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_empty),  cmocka_unit_test(test_products),
         cmocka_unit_test(test_reductions),   cmocka_unit_test(test_means),  cmocka_unit_test(test_indexing),
-        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_blocks), cmocka_unit_test(test_blocks_strides),
+        cmocka_unit_test(test_nothing_left),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -137,9 +137,13 @@ static void test_view_errors(void **state)
     expect_failure(bw_array_reshape(x, DIMS(-1, -1), &y, error), y, "dimension 1 cannot be -1");
     expect_failure(bw_array_reshape(x, DIMS(0, -1), &y, error), y, "do not fill");
     expect_failure(bw_array_broadcast_to(x, DIMS(3), &y, error), y, "broadcast_to");
-    expect_failure(bw_array_broadcast_to(x, DIMS(4, 3), &y, error), y, "size 2 cannot become 4");
+    expect_failure(bw_array_broadcast_to(x, DIMS(4, 3), &y, error), y,
+                   "size 2 cannot become 4 for f32 [4, 3]; x f32 [2, 3]");
     expect_failure(bw_array_zeros(device, BW_F32, DIMS(-1), &y, error), y, "not possible");
     expect_failure(bw_array_zeros(device, BW_F32, DIMS(INT64_MAX, INT64_MAX), &y, error), y, "not possible");
+    const int64_t huge = INT64_C(1) << 40;
+    expect_failure(bw_array_zeros(device, BW_F32, DIMS(0, huge, huge), &y, error), y, "not possible");
+    expect_failure(bw_array_broadcast_to(x, DIMS(huge, huge, 2, 3), &y, error), y, "is not possible");
     expect_failure(bw_array_zeros(device, BW_F32, DIMS(1, 1, 1, 1, 1, 1, 1), &y, error), y, "0 to 6 dimensions");
     expect_failure(bw_array_full(device, BW_Q4_0, DIMS(32), 1, &y, error), y, "no plain type");
     expect_failure(bw_array_arange(device, BW_F32, 0, 1, 0, &y, error), y, "is no range");
@@ -440,7 +444,7 @@ int main(void)
         cmocka_unit_test(test_creation),    cmocka_unit_test(test_random),        cmocka_unit_test(test_views),
         cmocka_unit_test(test_view_errors), cmocka_unit_test(test_copy_on_write), cmocka_unit_test(test_join),
         cmocka_unit_test(test_devices),     cmocka_unit_test(test_files),         cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_leak_check),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_leak_check),    cmocka_unit_test(test_nothing_left),
     };
     if (getenv("BW_ARRAY_TEST_LEAK"))
         return leak_one();
