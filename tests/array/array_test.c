@@ -315,6 +315,10 @@ static void test_full_disk(void **state)
     snprintf(path, sizeof path, "%s/a.safetensors", folder);
     bw_array *x;
     assert_ok(bw_array_zeros(device, BW_F32, DIMS(1 << 20), &x, &err), err);
+    bw_array *old;
+    assert_ok(bw_array_full(device, BW_F32, DIMS(2), 5, &old, &err), err);
+    assert_ok(bw_array_save(path, (bw_named_array[]){{(char *)"old", old}}, 1, &err), err);
+    bw_array_free(old);
     bw_named_array list[] = {{(char *)"x", x}};
     pid_t child = fork();
     assert_true(child >= 0);
@@ -329,7 +333,10 @@ static void test_full_disk(void **state)
     int status;
     assert_true(waitpid(child, &status, 0) == child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_int_equal(rmdir(folder), 0);
+    assert_ok(bw_array_load_one(device, path, "old", &old, &err), err); /* the old file is still there */
+    expect(old, DIMS(2), 5, 5);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0); /* and no half file beside it */
     bw_array_free(x);
 }
 
