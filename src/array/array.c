@@ -122,11 +122,14 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
         bw_array wanted = {.t = bw_tensor_view(dtype, n_dims, dims, NULL)};
         return array_fail(err, name, &wanted, "this shape is not possible");
     }
+    bw_tensor t = bw_tensor_view(dtype, n_dims, dims, NULL);
+    char text[128], what[200];
+    snprintf(what, sizeof what, "%s: %s", name, bw_tensor_describe(&t, text, sizeof text));
     bw_array *x = bw_alloc_zero(1, sizeof *x);
     array_buffer *buffer = bw_alloc_zero(1, sizeof *buffer);
-    bw_status status = x && buffer ? BW_OK : bw_fail_memory(err, sizeof *x + sizeof *buffer, name);
+    bw_status status = x && buffer ? BW_OK : bw_fail_memory(err, sizeof *x + sizeof *buffer, what);
     if (status == BW_OK)
-        status = device->vtable->alloc(device, (size_t)n_bytes, BW_MEMORY_DENSE, name, &buffer->memory, err);
+        status = device->vtable->alloc(device, (size_t)n_bytes, BW_MEMORY_DENSE, what, &buffer->memory, err);
     if (status != BW_OK) {
         bw_free(x);
         bw_free(buffer);
@@ -136,7 +139,8 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
     buffer->device = device;
     snprintf(buffer->device_name, sizeof buffer->device_name, "%s", device->name);
     x->buffer = buffer;
-    x->t = bw_tensor_view(dtype, n_dims, dims, buffer->memory.data);
+    x->t = t;
+    x->t.data = buffer->memory.data;
     list_add(x);
     *out = x;
     return BW_OK;

@@ -214,7 +214,7 @@ static void test_indexing(void **state)
     src = f32_array(DIMS(2, 2), (float[]){1, 2, 3, 4}, 4);
     assert_ok(bw_array_index_add(x, 1, ids, src, &y, &err), err);
     expect(y, DIMS(2, 3), 2, 1, 3, 7, 4, 8);
-    expect_failure(bw_array_index_add(x, 0, ids, src, &y, error), y, "ia");
+    expect_failure(bw_array_index_add(x, 0, ids, src, &y, error), y, "index_add: ");
     expect_failure(bw_array_index_select(x, 1, grid, &y, error), y, "one dimension");
     expect_failure(bw_array_index_select(x, 1, x, &y, error), y, "one dimension");
     expect_failure(bw_array_gather(x, 5, grid, &y, error), y, "there is no dimension 5");
@@ -236,6 +236,40 @@ static void test_indexing(void **state)
     assert_memory_equal(bw_array_data(ids), ((uint32_t[]){1, 0}), 8);
     bw_array_free(ids);
     expect_failure(bw_array_topk(x, 4, true, &v, NULL, error), v, "do not have 4 elements");
+    bw_array_free(x);
+}
+
+/* An operation's sentence begins with the name that its caller knows. */
+static void starts_with(bw_status status, const bw_err *got, const char *name)
+{
+    assert_int_equal(status, BW_E_ARG);
+    if (strncmp(got->text, name, strlen(name)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", got->text, name);
+}
+
+static void test_error_names(void **state)
+{
+    (void)state;
+    bw_array *x = counting(DIMS(2, 3)), *i, *y, *q;
+    assert_ok(bw_array_zeros(device, BW_I64, DIMS(3, 3), &i, &err), err);
+    assert_ok(bw_array_quantise(x, BW_Q8_0, NULL, &q, &err) == BW_E_ARG ? BW_OK : BW_E_INTERNAL, err);
+    starts_with(BW_E_ARG, &err, "quantise: ");
+    starts_with(bw_array_scatter(x, 1, i, i, &y, &err), &err, "scatter: ");
+    starts_with(bw_array_scatter_add(x, 1, i, i, &y, &err), &err, "scatter_add: ");
+    starts_with(bw_array_gather(x, 1, x, &y, &err), &err, "gather: ");
+    starts_with(bw_array_unary(i, "exp", &y, &err), &err, "exp: ");
+    starts_with(bw_array_binary(x, "add", i, &y, &err), &err, "add: ");
+    assert_ok(bw_array_zeros(device, BW_F32, DIMS(0), &q, &err), err);
+    starts_with(bw_array_reduce(q, "max", 0, NULL, false, &y, &err), &err, "max: ");
+    bw_array_free(q);
+    bw_array *four = counting(DIMS(1, 1, 1, 4)), *six = counting(DIMS(1, 1, 1, 1, 1, 4));
+    starts_with(bw_array_sdpa(four, x, x, NULL, 0, 0, false, &y, &err), &err, "sdpa: ");
+    assert_ok(bw_array_where(six, six, six, &y, &err) == BW_E_ARG ? BW_OK : BW_E_INTERNAL, err);
+    starts_with(BW_E_ARG, &err, "where: "); /* with all four tensors in full */
+    assert_non_null(strstr(err.text, "out0 f32 [1, 1, 1, 1, 1, 4]"));
+    bw_array_free(four);
+    bw_array_free(six);
+    bw_array_free(i);
     bw_array_free(x);
 }
 
@@ -367,10 +401,10 @@ static void test_blocks_strides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_empty),  cmocka_unit_test(test_products),
-        cmocka_unit_test(test_reductions),   cmocka_unit_test(test_means),  cmocka_unit_test(test_indexing),
-        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_blocks), cmocka_unit_test(test_blocks_strides),
-        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_elementwise),    cmocka_unit_test(test_empty),        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_reductions),     cmocka_unit_test(test_means),        cmocka_unit_test(test_indexing),
+        cmocka_unit_test(test_convolutions),   cmocka_unit_test(test_error_names),  cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_blocks_strides), cmocka_unit_test(test_nothing_left),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

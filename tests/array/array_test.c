@@ -79,7 +79,7 @@ static void test_random(void **state)
     assert_ok(bw_array_randn(device, BW_F16, DIMS(1025), &r, 0, 1, &x, &err), err);
     assert_int_equal(r.offset, 8);
     bw_array_free(x);
-    expect_failure(bw_array_rand(device, BW_I32, DIMS(3), &r, 0, 1, &x, error), x, "rand_uniform");
+    expect_failure(bw_array_rand(device, BW_I32, DIMS(3), &r, 0, 1, &x, error), x, "rand: ");
     expect_failure(bw_array_rand(device, BW_F32, DIMS(3), &r, 1, 0, &x, error), x, "[1, 0)");
 }
 
@@ -145,14 +145,19 @@ static void test_view_errors(void **state)
     expect_failure(bw_array_zeros(device, BW_F32, DIMS(0, huge, huge), &y, error), y, "not possible");
     expect_failure(bw_array_broadcast_to(x, DIMS(huge, huge, 2, 3), &y, error), y, "is not possible");
     expect_failure(bw_array_zeros(device, BW_F32, DIMS(1, 1, 1, 1, 1, 1, 1), &y, error), y, "0 to 6 dimensions");
-    expect_failure(bw_array_full(device, BW_Q4_0, DIMS(32), 1, &y, error), y, "no plain type");
+    expect_failure(bw_array_full(device, BW_Q4_0, DIMS(32), 1, &y, error), y,
+                   "full: q4_0 is no plain type; x q4_0 [32]");
     expect_failure(bw_array_arange(device, BW_F32, 0, 1, 0, &y, error), y, "is no range");
     assert_int_equal(bw_array_read(x, NULL, 23, &err), BW_E_ARG);
+    assert_int_equal(bw_array_zeros(device, BW_F64, DIMS(1 << 20, 1 << 26), &y, &err), BW_E_MEMORY);
+    assert_non_null(strstr(err.text, "zeros: f64 [1048576, 67108864]"));
     bw_array_free(x);
     /* blocks stay whole */
     unsigned char bytes[4 * 18] = {1};
     assert_ok(bw_array_from_data(device, BW_Q4_0, DIMS(2, 64), bytes, sizeof bytes, &q, &err), err);
     expect_failure(bw_array_transpose(q, 0, 1, &y, error), y, "must stay the last");
+    assert_int_equal(bw_array_fill(q, 1, &err), BW_E_ARG);
+    assert_string_equal(err.text, "fill: q4_0 is no plain type; x q4_0 [2, 64]");
     expect_failure(bw_array_narrow(q, 1, 16, 32, &y, error), y, "whole blocks of 32");
     expect_failure(bw_array_reshape(q, DIMS(8, 16), &y, error), y, "whole blocks of 32");
     expect_failure(bw_array_cast(q, BW_F32, &y, error), y, "dequantise");
