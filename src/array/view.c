@@ -23,12 +23,12 @@ static bw_status resolve(const char *name, const bw_array *x, int n_dims, const 
         }
     }
     int64_t known = bw_shape_elements(out, n_dims);
+    if (unknown >= 0 && known == 0 && n == 0)
+        return array_fail(err, name, x, "the size of dimension %d does not follow: another is 0", unknown);
     if (unknown >= 0 && known > 0 && n % known == 0) {
         out[unknown] = n / known;
         known = n;
     }
-    if (unknown >= 0 && known == 0 && n == 0)
-        return array_fail(err, name, x, "the size of dimension %d does not follow: another is 0", unknown);
     if (known != n || (unknown >= 0 && bw_shape_elements(out, n_dims) != n) ||
         !array_is_possible(x->t.dtype, n_dims, out)) {
         bw_tensor wanted = bw_tensor_view(x->t.dtype, n_dims, dims, NULL);
