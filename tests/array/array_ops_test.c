@@ -393,7 +393,12 @@ static void test_blocks_strides(void **state)
     expect(y, DIMS(3, 2), 0, 3, 1, 4, 2, 5);
     assert_ok(bw_array_dequantise(h, BW_F32, &y, &err), err);
     expect(y, DIMS(3, 2), 0, 3, 1, 4, 2, 5);
-    bw_array *const all[] = {x, t, ids, pairs, column, some, h};
+    bw_array *i8;
+    assert_ok(bw_array_from_data(device, BW_I8, DIMS(3), "\1\377\177", 3, &i8, &err), err);
+    assert_ok(bw_array_dequantise(i8, BW_F32, &y, &err), err);
+    expect(y, DIMS(3), 1, -1, 127);
+    expect_failure(bw_array_cast(i8, BW_F32, &y, error), y, "cast: ");
+    bw_array *const all[] = {x, t, ids, pairs, column, some, h, i8};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         bw_array_free(all[i]);
 }
