@@ -81,9 +81,9 @@ static void set_guards(storage *s)
 /* While a kernel runs, AddressSanitizer reports who reads the guards; before and after, the runner does. */
 static void forbid_guards(const storage *s, bool is_forbidden)
 {
-    uint8_t *end = s->block + s->n_bytes + 2 * GUARD + 64;
-    if (!s->block)
+    if (!s->block) /* an input that is not there */
         return;
+    uint8_t *end = s->block + s->n_bytes + 2 * GUARD + 64;
     if (is_forbidden) {
         ASAN_POISON_MEMORY_REGION(s->block, (size_t)(s->data - s->block));
         ASAN_POISON_MEMORY_REGION(s->data + s->n_bytes, (size_t)(end - s->data) - s->n_bytes);
