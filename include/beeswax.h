@@ -329,7 +329,9 @@ BW_API int bw_array_n_dims(const bw_array *x);
 BW_API const int64_t *bw_array_dims(const bw_array *x);    /* [n_dims], outermost first */
 BW_API const int64_t *bw_array_strides(const bw_array *x); /* [n_dims], in elements; 0 where broadcast */
 BW_API int64_t bw_array_elements(const bw_array *x);
-BW_API int64_t bw_array_bytes(const bw_array *x); /* of its elements, as bw_array_read writes them */
+/* Of its elements, as bw_array_read writes them: of a broadcast array more than its buffer has, but never more than
+ * int64_t counts, as no shape is accepted whose bytes are (an empty array's dimensions other than 0 included). */
+BW_API int64_t bw_array_bytes(const bw_array *x);
 BW_API bw_device *bw_array_device(const bw_array *x);
 BW_API bool bw_array_is_contiguous(const bw_array *x);
 /* "f32 [2, 3]" into text (n_text bytes, always NUL-terminated); returns text. */
@@ -350,7 +352,9 @@ BW_API bw_status bw_array_full(bw_device *device, bw_dtype dtype, int n_dims, co
 BW_API bw_status bw_array_arange(bw_device *device, bw_dtype dtype, double start, double end, double step,
                                  bw_array **out, bw_err *err);
 
-/* A random generator; each draw moves offset on. What the modes are, exactly: src/ops/random/bw_random.h. */
+/* A random generator; each draw moves offset on. What the modes are, exactly: src/ops/random/bw_random.h. TORCH_CPU has
+ * no way to jump: each draw seeds anew and steps over `offset` words, so that many draws from one generator take time
+ * that grows with the square of their number, some nanoseconds a word. */
 typedef enum bw_random_mode {
     BW_RANDOM_PHILOX,     /* Philox 4x32-10: the same numbers on every device */
     BW_RANDOM_TORCH_CUDA, /* those of torch.rand and torch.randn on a CUDA card; offset a multiple of 4 */
@@ -415,7 +419,9 @@ typedef struct bw_named_array {
     char *name;
     bw_array *array;
 } bw_named_array;
-/* One file, written whole or not at all (to a new file beside it, which is then renamed). Names must differ. */
+/* One file, written whole or not at all (to a new file beside it, which is then renamed). Names are UTF-8 and
+ * differ. A file that is there keeps its permissions, a link its target; what is no regular file is not written over.
+ */
 BW_API bw_status bw_array_save(const char *path, const bw_named_array *arrays, size_t n, bw_err *err);
 /* Every tensor of a file, of an index of files or of a folder; *arrays [*n] is freed with bw_named_arrays_free. */
 BW_API bw_status bw_array_load(bw_device *device, const char *path, bw_named_array **arrays, size_t *n, bw_err *err);
@@ -426,13 +432,15 @@ BW_API void bw_named_arrays_free(bw_named_array *arrays, size_t n);
 /* ---- operations on arrays ------------------------------------------------------------------------------------ */
 
 /* Types: one for all inputs and the result where nothing else is said; bw_array_cast comes before. What each operation
- * gives exactly, and in which types, stands in src/ops/<family>/bw_<family>.h. Inputs may have any strides. */
+ * gives exactly, and in which types, stands in src/ops/<family>/bw_<family>.h. Inputs may have any strides; results are
+ * contiguous where nothing else is said. i8 is data (made, viewed, copied, joined, saved); of the operations matmul
+ * takes it, which gives i32, and dequantise and get_rows, which give floats: cast and the others refuse it. */
 
 /* Elementwise. op: neg recip exp log sin cos tanh erf ceil floor round normcdf abs sqr sqrt gelu (the tanh form)
  * gelu_erf relu silu sign sigmoid; and with a parameter elu (alpha), powf (exponent). Float types. */
 BW_API bw_status bw_array_unary(const bw_array *x, const char *op, bw_array **out, bw_err *err);
 BW_API bw_status bw_array_unary_param(const bw_array *x, const char *op, double param, bw_array **out, bw_err *err);
-/* op: add sub mul div maximum minimum. Shapes are broadcast to one another, as everywhere below. */
+/* op: add sub mul div maximum minimum. Shapes are broadcast to one another, as in compare and where. */
 BW_API bw_status bw_array_binary(const bw_array *a, const char *op, const bw_array *b, bw_array **out, bw_err *err);
 /* op: eq ne lt le gt ge; the result is u8, 1 where it holds. */
 BW_API bw_status bw_array_compare(const bw_array *a, const char *op, const bw_array *b, bw_array **out, bw_err *err);
@@ -441,7 +449,7 @@ BW_API bw_status bw_array_where(const bw_array *condition, const bw_array *a, co
                                 bw_err *err);
 /* x * mul + add */
 BW_API bw_status bw_array_affine(const bw_array *x, double mul, double add, bw_array **out, bw_err *err);
-/* act(gate) * up; act: silu gelu (the tanh form) gelu_erf. */
+/* act(gate) * up, both of one shape; act: silu gelu (the tanh form) gelu_erf. */
 BW_API bw_status bw_array_glu(const bw_array *gate, const char *act, const bw_array *up, bw_array **out, bw_err *err);
 
 /* a [.., m, k] times b [.., k, n]; leading dimensions are broadcast. */
@@ -452,9 +460,11 @@ BW_API bw_status bw_array_sdpa(const bw_array *q, const bw_array *k, const bw_ar
                                float scale, float softcap, bool causal, bw_array **out, bw_err *err);
 
 /* op: sum mean min max argmin argmax, over the dimensions dims [n_dims] (n_dims 0: all). keep: they stay, of size 1.
- * argmin and argmax give u32, counted through those dimensions in order; mean is for floats. */
+ * argmin and argmax give u32, counted through those dimensions in order; mean is for floats, and adds up the short ones
+ * in f32. */
 BW_API bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const int *dims, bool keep,
                                  bw_array **out, bw_err *err);
+/* Over another dimension than the last the result is a transposed view, not contiguous. */
 BW_API bw_status bw_array_softmax(const bw_array *x, int dim, bw_array **out, bw_err *err);
 BW_API bw_status bw_array_log_softmax(const bw_array *x, int dim, bw_array **out, bw_err *err);
 /* Over the last dimension; weight and bias [D], each may be NULL. */

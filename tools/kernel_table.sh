@@ -1,9 +1,15 @@
 #!/bin/sh
 # The table of what every GPU kernel takes, from the compilers' reports beside the code objects.
 # usage: tools/kernel_table.sh KERNELS_FOLDER TABLE.tsv
-# Fails when a kernel spills registers or uses scratch memory (private memory that lies in video memory).
+# Fails when a kernel spills registers or uses scratch memory (private memory that lies in video memory), when a report
+# names no kernel or its code object is not there, and when there is no kernel at all.
 set -eu
 folder=$1 table=$2
+for f in "$folder"/*.usage; do
+    [ -f "$f" ] || continue
+    [ -f "${f%.usage}" ] || { echo "$f is left from an object that is gone: remove it" >&2; exit 1; }
+    grep -q -e 'Function Name:' -e 'Compiling entry function' "$f" || { echo "$f names no kernel" >&2; exit 1; }
+done
 {
     printf 'kernel\ttarget\tvgpr\tsgpr\tlds\tspills\tscratch\toccupancy\n'
     for f in "$folder"/*.usage; do
@@ -26,4 +32,4 @@ folder=$1 table=$2
     done
 } >"$table"
 awk -F '\t' 'NR > 1 { n++; if ($6 != 0 || $7 != 0) { print "spills: " $1 " for " $2 ": " $6 " registers, " $7 " bytes of scratch"; bad = 1 } }
-    END { print n + 0 " kernels in the table"; exit bad }' "$table"
+    END { print n + 0 " kernels in the table"; exit bad || n == 0 }' "$table"

@@ -45,7 +45,7 @@ if [ "${1:-}" = --coverage ]; then
     begin "coverage"
     run "coverage build" build coverage
     suite "coverage tests" build-coverage
-    tools/coverage.sh build-coverage
+    if tools/coverage.sh build-coverage; then pass; else fail "coverage"; fi
     end
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]; exit
@@ -105,12 +105,14 @@ end
 
 begin "fuzzing, 20 s each"
 if build fuzz >"$out/log" 2>&1; then
-    pass
+    pass; fuzzed=0
     for target in build-fuzz/fuzz/fuzz_*; do
         [ -x "$target" ] && [ -f "$target" ] || continue
+        fuzzed=$((fuzzed + 1))
         mkdir -p "$out/corpus"
         run "$(basename "$target")" tools/fuzz.sh "$target" 20
     done
+    [ "$fuzzed" -gt 0 ] || fail "fuzzing: build-fuzz/fuzz holds no fuzz target"
 else
     fail "fuzz build"; tail -n 30 "$out/log"
 fi

@@ -28,7 +28,7 @@ static void report_leaks(void)
     for (const bw_array *x = live_first; x && n < MAX_REPORTED; x = x->next, n++) {
         char text[128];
         bw_log_warn("  %s on %s, %lld sharing its buffer", bw_tensor_describe(&x->t, text, sizeof text),
-                    x->buffer->device->name, (long long)atomic_load(&x->buffer->n_arrays));
+                    x->buffer->device_name, (long long)atomic_load(&x->buffer->n_arrays));
     }
     if (n_live > n)
         bw_log_warn("  and %lld more", (long long)(n_live - n));
@@ -98,6 +98,17 @@ bw_status array_fail(bw_err *err, const char *name, const bw_array *x, const cha
     return bw_fail(err, BW_E_ARG, "%s: %s; x %s", name, sentence, bw_tensor_describe(&x->t, text, sizeof text));
 }
 
+bool array_is_possible(bw_dtype dtype, int n_dims, const int64_t *dims)
+{
+    int64_t filled[BW_MAX_DIMS];
+    if (n_dims < 0 || n_dims > BW_MAX_DIMS)
+        return false;
+    for (int i = 0; i < n_dims; i++)
+        filled[i] = dims[i] == 0 ? 1 : dims[i];
+    int64_t n = bw_shape_elements(filled, n_dims);
+    return n >= 0 && n <= INT64_MAX / bw_dtype_block_bytes(dtype);
+}
+
 bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, const char *name,
                     bw_array **out, bw_err *err)
 {
@@ -107,15 +118,18 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
     if (n_dims < 0 || n_dims > BW_MAX_DIMS)
         return array_fail(err, name, NULL, "an array has 0 to %d dimensions, not %d", BW_MAX_DIMS, n_dims);
     int64_t n_bytes = bw_tensor_bytes(dtype, n_dims, dims);
-    if (n_bytes < 0 || (uint64_t)n_bytes > SIZE_MAX / 2) {
+    if (n_bytes < 0 || (uint64_t)n_bytes > SIZE_MAX / 2 || !array_is_possible(dtype, n_dims, dims)) {
         bw_array wanted = {.t = bw_tensor_view(dtype, n_dims, dims, NULL)};
         return array_fail(err, name, &wanted, "this shape is not possible");
     }
+    bw_tensor t = bw_tensor_view(dtype, n_dims, dims, NULL);
+    char text[128], what[200];
+    snprintf(what, sizeof what, "%s: %s", name, bw_tensor_describe(&t, text, sizeof text));
     bw_array *x = bw_alloc_zero(1, sizeof *x);
     array_buffer *buffer = bw_alloc_zero(1, sizeof *buffer);
-    bw_status status = x && buffer ? BW_OK : bw_fail_memory(err, sizeof *x + sizeof *buffer, name);
+    bw_status status = x && buffer ? BW_OK : bw_fail_memory(err, sizeof *x + sizeof *buffer, what);
     if (status == BW_OK)
-        status = device->vtable->alloc(device, (size_t)n_bytes, BW_MEMORY_DENSE, name, &buffer->memory, err);
+        status = device->vtable->alloc(device, (size_t)n_bytes, BW_MEMORY_DENSE, what, &buffer->memory, err);
     if (status != BW_OK) {
         bw_free(x);
         bw_free(buffer);
@@ -123,8 +137,10 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
     }
     atomic_init(&buffer->n_arrays, 1);
     buffer->device = device;
+    snprintf(buffer->device_name, sizeof buffer->device_name, "%s", device->name);
     x->buffer = buffer;
-    x->t = bw_tensor_view(dtype, n_dims, dims, buffer->memory.data);
+    x->t = t;
+    x->t.data = buffer->memory.data;
     list_add(x);
     *out = x;
     return BW_OK;

@@ -15,6 +15,7 @@ typedef struct array_buffer {
     _Atomic int64_t n_arrays;
     bw_device *device;
     bw_buffer memory;
+    char device_name[16]; /* for the leak check, which may come after the device is closed */
 } array_buffer;
 
 struct bw_array {
@@ -26,6 +27,9 @@ struct bw_array {
 /* "name: sentence; x f32 [2, 3]", BW_E_ARG. x may be NULL. */
 bw_status array_fail(bw_err *err, const char *name, const bw_array *x, const char *format, ...) BW_PRINTF(4, 5);
 
+/* Whether the sizes that are not 0 make a shape whose bytes can be counted: an empty array's dimensions are multiplied
+ * too, by strides and by operations over some of them. */
+bool array_is_possible(bw_dtype dtype, int n_dims, const int64_t *dims);
 /* A contiguous array of uninitialised memory. Checks type and dims, which may be the caller's own. name: of the
  * function, for errors. */
 bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, const char *name,

@@ -21,6 +21,27 @@ bw_status array_call_device(const array_call *call, bw_device **device, bw_err *
     return *device ? BW_OK : array_fail(err, name, NULL, "there is no input");
 }
 
+/* An op's sentences begin with its own name, "ia: ..": the caller knows it as "index_add". Others (no memory) do not
+ * say what they stopped. */
+static bw_status rename_failure(const array_call *call, bw_status status, bw_err *err)
+{
+    const char *name = call->name ? call->name : call->op;
+    size_t n = strlen(call->op);
+    char text[128] = "";
+    if (!err)
+        return status;
+    if (strncmp(err->text, call->op, n) == 0 && err->text[n] == ':') {
+        char rest[sizeof err->text];
+        memcpy(rest, err->text, sizeof rest);
+        snprintf(err->text, sizeof err->text, "%s%s", name, rest + n);
+    } else if (call->n_in > 0 && call->in[0]) {
+        bw_err_prefix(err, "%s of %s", name, bw_tensor_describe(&call->in[0]->t, text, sizeof text));
+    } else {
+        bw_err_prefix(err, "%s", name);
+    }
+    return status;
+}
+
 bw_status array_call_into(const array_call *call, bw_device *device, bw_tensor *const *out, int n_out, bw_err *err)
 {
     bw_op_call c = {.op = bw_op_from_name(call->op), .n_in = call->n_in, .n_out = n_out, .params = call->params};
@@ -34,7 +55,7 @@ bw_status array_call_into(const array_call *call, bw_device *device, bw_tensor *
     bw_status status = bw_op_prepare(&c, device, NULL, err);
     if (status == BW_OK)
         status = bw_op_run(&c, device, err);
-    return status;
+    return status == BW_OK ? status : rename_failure(call, status, err);
 }
 
 bw_status array_call_new(const array_call *call, bw_dtype dtype, int n_dims, const int64_t *dims, bw_array **out,

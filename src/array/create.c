@@ -25,8 +25,10 @@ static bw_status spread(bw_device *device, bw_dtype dtype, int n_dims, const int
                         const char *name, bw_array **out, bw_err *err)
 {
     *out = NULL;
-    if ((int)dtype < 0 || dtype >= BW_DTYPE_COUNT || array_is_blocks(dtype))
-        return array_fail(err, name, NULL, "%s is no plain type", bw_dtype_name(dtype));
+    if (array_is_blocks(dtype)) {
+        bw_array wanted = {.t = bw_tensor_view(dtype, n_dims, dims, NULL)};
+        return array_fail(err, name, &wanted, "%s is no plain type", bw_dtype_name(dtype));
+    }
     uint64_t element = 0;
     bw_array *one = NULL;
     bw_element_set_f64(dtype, &element, 0, value);
@@ -122,7 +124,7 @@ static uint64_t words_drawn(const bw_random *random, bw_dtype dtype, uint64_t n,
 }
 
 static bw_status draw(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_random *random,
-                      const char *op, double a, double b, bw_array **out, bw_err *err)
+                      const char *op, const char *name, double a, double b, bw_array **out, bw_err *err)
 {
     bool is_normal = strcmp(op, "rand_normal") == 0;
     bw_random_source source = {random->seed, random->offset, random->cuda_threads, (int32_t)random->mode, 0};
@@ -131,8 +133,8 @@ static bw_status draw(bw_device *device, bw_dtype dtype, int n_dims, const int64
     const void *params = is_normal ? (const void *)&normal : &uniform; /* RAND_BITS reads the source only */
     if (random->mode != BW_RANDOM_TORCH_CUDA)
         uniform.source.cuda_threads = normal.source.cuda_threads = 0;
-    BW_TRY(array_new(device, dtype, n_dims, dims, op, out, err));
-    array_call call = {.op = op, .params = params};
+    BW_TRY(array_new(device, dtype, n_dims, dims, name, out, err));
+    array_call call = {.op = op, .name = name, .params = params};
     bw_status status = array_call_into(&call, device, (bw_tensor *const[]){&(*out)->t}, 1, err);
     if (status != BW_OK) {
         bw_array_free(*out);
@@ -146,17 +148,17 @@ static bw_status draw(bw_device *device, bw_dtype dtype, int n_dims, const int64
 bw_status bw_array_rand(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_random *random,
                         double lo, double up, bw_array **out, bw_err *err)
 {
-    return draw(device, dtype, n_dims, dims, random, "rand_uniform", lo, up, out, err);
+    return draw(device, dtype, n_dims, dims, random, "rand_uniform", "rand", lo, up, out, err);
 }
 
 bw_status bw_array_randn(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_random *random,
                          double mean, double std, bw_array **out, bw_err *err)
 {
-    return draw(device, dtype, n_dims, dims, random, "rand_normal", mean, std, out, err);
+    return draw(device, dtype, n_dims, dims, random, "rand_normal", "randn", mean, std, out, err);
 }
 
 bw_status bw_array_rand_bits(bw_device *device, bw_dtype dtype, int n_dims, const int64_t *dims, bw_random *random,
                              bw_array **out, bw_err *err)
 {
-    return draw(device, dtype, n_dims, dims, random, "rand_bits", 0, 0, out, err);
+    return draw(device, dtype, n_dims, dims, random, "rand_bits", "rand_bits", 0, 0, out, err);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bw_safetensors.h"
+#include "bw_str.h"
 
 static int by_name(const void *a, const void *b)
 {
@@ -12,7 +13,22 @@ static int by_name(const void *a, const void *b)
     return strcmp((*one)->name, (*two)->name);
 }
 
-/* Names must be there, differ, and not be the format's own. */
+/* JSON holds nothing else: another byte would come back as another name. */
+static bool is_utf8(const char *name)
+{
+    uint32_t code_point;
+    size_t n = strlen(name);
+    while (n > 0) {
+        int step = bw_utf8_decode(name, n, &code_point);
+        if (step <= 0)
+            return false;
+        name += step;
+        n -= (size_t)step;
+    }
+    return true;
+}
+
+/* Names must be there, be UTF-8, differ, and not be the format's own. */
 static bw_status check_names(const char *path, const bw_named_array *arrays, size_t n, bw_err *err)
 {
     const bw_named_array **sorted = bw_alloc_array(n, sizeof *sorted);
@@ -23,6 +39,8 @@ static bw_status check_names(const char *path, const bw_named_array *arrays, siz
         sorted[i] = &arrays[i];
         if (!arrays[i].name || !arrays[i].array || strcmp(arrays[i].name, "__metadata__") == 0)
             status = bw_fail(err, BW_E_ARG, "save: array %zu for %s has no name of its own or no array", i, path);
+        else if (!is_utf8(arrays[i].name))
+            status = bw_fail(err, BW_E_ARG, "save: the name of array %zu for %s is not UTF-8", i, path);
     }
     if (status == BW_OK)
         qsort(sorted, n, sizeof *sorted, by_name);

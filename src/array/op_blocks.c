@@ -3,6 +3,14 @@
 
 #include "array.h"
 
+/* x itself where the elements of a row follow one another, else a copy. */
+static bw_status dense_rows(const bw_array *x, bw_array **out, bw_err *err)
+{
+    int last = x->t.n_dims - 1;
+    bool is_dense = last < 0 || x->t.dims[last] <= 1 || x->t.strides[last] == 1;
+    return is_dense ? bw_array_share(x, out, err) : bw_array_copy(x, out, err);
+}
+
 bw_status bw_array_quantise(const bw_array *x, bw_dtype dtype, const bw_array *importance, bw_array **out, bw_err *err)
 {
     bw_array *dense = NULL, *weights = NULL;
@@ -22,8 +30,13 @@ bw_status bw_array_quantise(const bw_array *x, bw_dtype dtype, const bw_array *i
 
 bw_status bw_array_dequantise(const bw_array *x, bw_dtype dtype, bw_array **out, bw_err *err)
 {
-    array_call call = {.op = "dequantize_block", .name = "dequantise", .n_in = 1, .in = {x}};
-    return array_call_new(&call, dtype, x->t.n_dims, x->t.dims, out, err);
+    bw_array *dense;
+    *out = NULL;
+    BW_TRY(dense_rows(x, &dense, err));
+    array_call call = {.op = "dequantize_block", .name = "dequantise", .n_in = 1, .in = {dense}};
+    bw_status status = array_call_new(&call, dtype, x->t.n_dims, x->t.dims, out, err);
+    bw_array_free(dense);
+    return status;
 }
 
 /* x f32 [.., K] as q8_1 [.., K rounded up to 512]. */
@@ -108,6 +121,14 @@ bw_status bw_array_get_rows(const bw_array *table, const bw_array *ids, bw_array
             status = array_fail(err, "get_rows", table, "id %lld is %d, outside the table", (long long)i, (int)host[i]);
     bw_free(host);
     BW_TRY(status);
-    array_call call = {.op = "get_rows", .n_in = 2, .in = {table, ids}, .params = &(bw_get_rows_params){1}};
-    return array_call_new(&call, BW_F32, 2, (int64_t[]){ids->t.dims[0], table->t.dims[1]}, out, err);
+    bw_array *dense = NULL, *dense_ids = NULL;
+    status = bw_array_contiguous(ids, &dense_ids, err);
+    if (status == BW_OK)
+        status = dense_rows(table, &dense, err);
+    array_call call = {.op = "get_rows", .n_in = 2, .in = {dense, dense_ids}, .params = &(bw_get_rows_params){1}};
+    if (status == BW_OK)
+        status = array_call_new(&call, BW_F32, 2, (int64_t[]){ids->t.dims[0], table->t.dims[1]}, out, err);
+    bw_array_free(dense);
+    bw_array_free(dense_ids);
+    return status;
 }

@@ -6,6 +6,37 @@
 
 #include "array.h"
 
+/* x's sums by an op, of x's type or wider ones. */
+static bw_status reduced(const bw_array *x, const char *op, const char *name, const bw_reduce_params *params,
+                         bw_dtype dtype, const bw_shape *shape, bw_array **out, bw_err *err)
+{
+    array_call call = {.op = op, .name = name, .n_in = 1, .in = {x}, .params = params};
+    return array_call_new(&call, dtype, shape->n_dims, shape->dims, out, err);
+}
+
+/* Sums divided by count. Short floats are added up, and divided, in f32: their own sums would overflow or lose the
+ * terms. */
+static bw_status mean(const bw_array *x, const bw_reduce_params *params, double count, const bw_shape *shape,
+                      bw_array **out, bw_err *err)
+{
+    bw_dtype wide = x->t.dtype == BW_F64 ? BW_F64 : BW_F32;
+    bw_array *terms = NULL, *sum = NULL, *n = NULL, *y = NULL;
+    bw_status status = bw_array_cast(x, wide, &terms, err);
+    if (status == BW_OK)
+        status = reduced(terms, "fast_sum", "mean", params, wide, shape, &sum, err);
+    if (status == BW_OK)
+        status = bw_array_full(x->buffer->device, wide, 0, NULL, count, &n, err);
+    if (status == BW_OK)
+        status = bw_array_binary(sum, "div", n, &y, err);
+    if (status == BW_OK)
+        status = bw_array_cast(y, x->t.dtype, out, err);
+    bw_array_free(terms);
+    bw_array_free(sum);
+    bw_array_free(n);
+    bw_array_free(y);
+    return status;
+}
+
 bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const int *dims, bool keep, bw_array **out,
                           bw_err *err)
 {
@@ -40,14 +71,9 @@ bw_status bw_array_reduce(const bw_array *x, const char *op, int n_dims, const i
         if (!is_reduced || keep)
             shape.dims[shape.n_dims++] = is_reduced ? 1 : x->t.dims[d];
     }
-    array_call call = {.op = name, .name = op, .n_in = 1, .in = {x}, .params = &params};
-    BW_TRY(array_call_new(&call, is_index ? BW_U32 : x->t.dtype, shape.n_dims, shape.dims, out, err));
-    if (!is_mean)
-        return BW_OK;
-    bw_array *sum = *out;
-    bw_status status = bw_array_affine(sum, 1 / count, 0, out, err);
-    bw_array_free(sum);
-    return status;
+    if (is_mean)
+        return mean(x, &params, count, &shape, out, err);
+    return reduced(x, name, op, &params, is_index ? BW_U32 : x->t.dtype, &shape, out, err);
 }
 
 /* An op over the last dimension, over any. */
@@ -94,54 +120,16 @@ bw_status bw_array_layer_norm(const bw_array *x, const bw_array *weight, const b
     return array_call_new(&call, x->t.dtype, x->t.n_dims, x->t.dims, out, err);
 }
 
-/* y (op) w, with w [C] along dimension 1 of y; y is replaced. */
-static bw_status per_channel(bw_array **y, const char *op, const bw_array *w, bw_err *err)
-{
-    int n = (*y)->t.n_dims;
-    int64_t dims[BW_MAX_DIMS];
-    bw_array *seen, *result;
-    for (int i = 0; i < n; i++)
-        dims[i] = i == 1 ? (*y)->t.dims[1] : 1;
-    if (w->t.n_dims != 1 || w->t.dims[0] != dims[1])
-        return array_fail(err, "group_norm", w, "weight and bias must be [%lld]", (long long)dims[1]);
-    BW_TRY(bw_array_reshape(w, n, dims, &seen, err));
-    bw_status status = bw_array_binary(*y, op, seen, &result, err);
-    bw_array_free(seen);
-    if (status != BW_OK)
-        return status;
-    bw_array_free(*y);
-    *y = result;
-    return BW_OK;
-}
-
 bw_status bw_array_group_norm(const bw_array *x, int64_t n_groups, const bw_array *weight, const bw_array *bias,
                               float eps, bw_array **out, bw_err *err)
 {
-    bw_array *grouped, *y = NULL;
     *out = NULL;
-    if (x->t.n_dims < 2 || n_groups < 1 || x->t.dims[1] % n_groups != 0)
+    if (x->t.n_dims < 2 || n_groups < 1 || n_groups > INT32_MAX || x->t.dims[1] % n_groups != 0)
         return array_fail(err, "group_norm", x, "needs [N, C, ..] whose channels make %lld groups",
                           (long long)n_groups);
-    if (bw_array_elements(x) == 0)
-        return bw_array_copy(x, out, err);
-    BW_TRY(bw_array_reshape(x, 3, (int64_t[]){x->t.dims[0], n_groups, -1}, &grouped, err));
-    bw_status status = bw_array_layer_norm(grouped, NULL, NULL, eps, &y, err);
-    bw_array_free(grouped);
-    if (status == BW_OK) {
-        grouped = y;
-        status = bw_array_reshape(grouped, x->t.n_dims, x->t.dims, &y, err);
-        bw_array_free(grouped);
-    }
-    if (status == BW_OK && weight)
-        status = per_channel(&y, "mul", weight, err);
-    if (status == BW_OK && bias)
-        status = per_channel(&y, "add", bias, err);
-    if (status != BW_OK) {
-        bw_array_free(y);
-        return status;
-    }
-    *out = y;
-    return BW_OK;
+    bw_group_norm_params params = {(int32_t)n_groups, eps};
+    array_call call = {.op = "group_norm", .n_in = 3, .in = {x, weight, bias}, .params = &params};
+    return array_call_new(&call, x->t.dtype, x->t.n_dims, x->t.dims, out, err);
 }
 
 bw_status bw_array_cumsum(const bw_array *x, int dim, bw_array **out, bw_err *err)

@@ -23,11 +23,14 @@ static bw_status resolve(const char *name, const bw_array *x, int n_dims, const 
         }
     }
     int64_t known = bw_shape_elements(out, n_dims);
+    if (unknown >= 0 && known == 0 && n == 0)
+        return array_fail(err, name, x, "the size of dimension %d does not follow: another is 0", unknown);
     if (unknown >= 0 && known > 0 && n % known == 0) {
         out[unknown] = n / known;
         known = n;
     }
-    if (known != n || (unknown >= 0 && bw_shape_elements(out, n_dims) != n)) {
+    if (known != n || (unknown >= 0 && bw_shape_elements(out, n_dims) != n) ||
+        !array_is_possible(x->t.dtype, n_dims, out)) {
         bw_tensor wanted = bw_tensor_view(x->t.dtype, n_dims, dims, NULL);
         char text[128];
         return array_fail(err, name, x, "its %lld elements do not fill %s", (long long)n,
@@ -193,8 +196,13 @@ bw_status bw_array_unsqueeze(const bw_array *x, int dim, bw_array **out, bw_err 
 bw_status bw_array_broadcast_to(const bw_array *x, int n_dims, const int64_t *dims, bw_array **out, bw_err *err)
 {
     *out = NULL;
-    if (n_dims < x->t.n_dims || n_dims > BW_MAX_DIMS || bw_shape_elements(dims, n_dims) < 0)
-        return array_fail(err, "broadcast_to", x, "cannot have %d dimensions of this size", n_dims);
+    if (n_dims < x->t.n_dims || n_dims > BW_MAX_DIMS)
+        return array_fail(err, "broadcast_to", x, "cannot have %d dimensions", n_dims);
+    bw_tensor wanted = bw_tensor_view(x->t.dtype, n_dims, dims, NULL);
+    char text[128];
+    bw_tensor_describe(&wanted, text, sizeof text);
+    if (!array_is_possible(x->t.dtype, n_dims, dims))
+        return array_fail(err, "broadcast_to", x, "%s is not possible", text);
     bw_tensor t = {.dtype = x->t.dtype, .n_dims = n_dims, .data = x->t.data, .layout = x->t.layout};
     int missing = n_dims - x->t.n_dims;
     for (int i = 0; i < n_dims; i++) {
@@ -204,8 +212,8 @@ bw_status bw_array_broadcast_to(const bw_array *x, int n_dims, const int64_t *di
         if (own == 1 && dims[i] == 1 && i >= missing)
             t.strides[i] = x->t.strides[i - missing];
         if (own != 1 && own != dims[i])
-            return array_fail(err, "broadcast_to", x, "dimension %d of size %lld cannot become %lld", i, (long long)own,
-                              (long long)dims[i]);
+            return array_fail(err, "broadcast_to", x, "dimension %d of size %lld cannot become %lld for %s", i,
+                              (long long)own, (long long)dims[i], text);
     }
     if (array_is_blocks(t.dtype) && n_dims > 0 && t.strides[n_dims - 1] == 0)
         return array_fail(err, "broadcast_to", x, "the last dimension holds blocks and cannot be repeated");

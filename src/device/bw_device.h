@@ -1,5 +1,5 @@
 /* Devices: where memory lies and who computes. One vtable row per backend; this file is the only one above the drivers
- * that knows there are several. CPU today; rocm and cuda fill the same table.
+ * that knows there are several: cpu (cpu.c), rocm and cuda (gpu.c, above a driver each).
  *
  * Owns memory and the compute team; refuses to know any operation (that is ops/).
  */

@@ -4,26 +4,32 @@
 
 #include <stddef.h>
 
-/* HIP(name, arguments): functions of HIP 5 that are still there under this name in HIP 7; all return hipError_t.
- * Handles (streams, modules, functions) are pointers; enums are int. */
+/* What HIP's own types are to us: handles are pointers, enums are int. A test that has HIP's headers puts those types
+ * here, and the functions below against their declarations. */
+#if !defined(BW_HIP_HAS_TYPES)
+typedef int bw_hip_error, bw_hip_copy_kind;
+typedef void bw_hip_properties, *bw_hip_stream, *bw_hip_module, *bw_hip_function;
+#endif
+
+/* HIP(name, arguments): functions of HIP 5 that are still there under this name in HIP 7; all return hipError_t. */
 #define BW_HIP_FUNCTIONS                                                                                               \
     HIP(hipInit, (unsigned flags))                                                                                     \
     HIP(hipGetDeviceCount, (int *count))                                                                               \
     HIP(hipSetDevice, (int device))                                                                                    \
-    HIP(hipGetDeviceProperties, (void *properties, int device))                                                        \
+    HIP(hipGetDeviceProperties, (bw_hip_properties * properties, int device))                                          \
     HIP(hipMalloc, (void **address, size_t n_bytes))                                                                   \
     HIP(hipFree, (void *address))                                                                                      \
     HIP(hipMemGetInfo, (size_t * free_bytes, size_t * total_bytes))                                                    \
-    HIP(hipMemcpyAsync, (void *dst, const void *src, size_t n_bytes, int kind, void *stream))                          \
-    HIP(hipStreamCreateWithFlags, (void **stream, unsigned flags))                                                     \
-    HIP(hipStreamDestroy, (void *stream))                                                                              \
-    HIP(hipStreamSynchronize, (void *stream))                                                                          \
-    HIP(hipModuleLoadData, (void **module, const void *image))                                                         \
-    HIP(hipModuleUnload, (void *module))                                                                               \
-    HIP(hipModuleGetFunction, (void **function, void *module, const char *name))                                       \
+    HIP(hipMemcpyAsync, (void *dst, const void *src, size_t n_bytes, bw_hip_copy_kind kind, bw_hip_stream stream))     \
+    HIP(hipStreamCreateWithFlags, (bw_hip_stream * stream, unsigned flags))                                            \
+    HIP(hipStreamDestroy, (bw_hip_stream stream))                                                                      \
+    HIP(hipStreamSynchronize, (bw_hip_stream stream))                                                                  \
+    HIP(hipModuleLoadData, (bw_hip_module * module, const void *image))                                                \
+    HIP(hipModuleUnload, (bw_hip_module module))                                                                       \
+    HIP(hipModuleGetFunction, (bw_hip_function * function, bw_hip_module module, const char *name))                    \
     HIP(hipModuleLaunchKernel,                                                                                         \
-        (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,        \
-         unsigned block_z, unsigned shared_bytes, void *stream, void **args, void **extra))
+        (bw_hip_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
+         unsigned block_y, unsigned block_z, unsigned shared_bytes, bw_hip_stream stream, void **args, void **extra))
 
 enum {
     BW_HIP_OUT_OF_MEMORY = 2,

@@ -18,7 +18,8 @@ typedef struct gpu {
     const bw_gpu_driver *driver;
     void *context, *stream;
     bw_gpu_info info;
-    void **modules; /* [n_modules], one per code object for this card */
+    char label[100]; /* "rocm:0 (AMD Instinct MI250X)", for errors; without the card's name while that is unknown */
+    void **modules;  /* [n_modules], one per code object for this card */
     int n_modules;
     bw_gpu_kernel **kernels; /* found so far, sorted by name */
     size_t n_kernels, kernels_capacity;
@@ -36,8 +37,7 @@ static const gpu *gpu_of_const(const bw_device *device)
 
 static bw_status fail(const gpu *g, bw_err *err, int error, const char *what)
 {
-    return bw_fail(err, BW_E_DEVICE, "%s (%s): %s: %s", g->device.name, g->info.name, what,
-                   g->driver->error_text(error));
+    return bw_fail(err, BW_E_DEVICE, "%s: %s: %s", g->label, what, g->driver->error_text(error));
 }
 
 /* Contexts belong to threads: whoever calls, makes it theirs. */
@@ -55,8 +55,9 @@ static void gpu_destroy(bw_device *device)
             g->driver->module_free(g->modules[i]);
         if (g->stream)
             g->driver->stream_free(g->stream);
-        g->driver->close(g->device.index, g->context);
     }
+    if (g->context) /* also where it cannot be used any more: what it holds goes with it */
+        g->driver->close(g->device.index, g->context);
     for (size_t i = 0; i < g->n_kernels; i++)
         bw_free(g->kernels[i]);
     bw_free(g->kernels);
@@ -79,8 +80,8 @@ static bw_status gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use,
         return fail(g, err, error, what);
     size_t free_bytes = 0, total = 0;
     g->driver->memory_info(&free_bytes, &total);
-    return bw_fail(err, BW_E_MEMORY, "%s (%s): no memory for %zu MiB (%s); %zu of %zu MiB are free", device->name,
-                   g->info.name, n_bytes >> 20, what, free_bytes >> 20, total >> 20);
+    return bw_fail(err, BW_E_MEMORY, "%s: no memory for %zu MiB (%s); %zu of %zu MiB are free", g->label, n_bytes >> 20,
+                   what, free_bytes >> 20, total >> 20);
 }
 
 static void gpu_release(bw_device *device, bw_buffer *buffer)
@@ -169,8 +170,8 @@ static bw_status load_modules(gpu *g, bw_err *err)
 {
     const char *target = choose_target(g);
     if (!target)
-        return bw_fail(err, BW_E_DEVICE, "%s (%s): this build holds no kernels for %s; build with them (docs/rocm.md)",
-                       g->device.name, g->info.name, g->info.target);
+        return bw_fail(err, BW_E_DEVICE, "%s: this build holds no kernels for %s; build with them (docs/rocm.md)",
+                       g->label, g->info.target);
     g->modules = bw_alloc_zero((size_t)bw_n_code_objects, sizeof *g->modules);
     if (!g->modules)
         return bw_fail_memory(err, sizeof *g->modules, "code objects");
@@ -180,8 +181,8 @@ static bw_status load_modules(gpu *g, bw_err *err)
             continue;
         int error = g->driver->module_load(o->begin, &g->modules[g->n_modules]);
         if (error)
-            return bw_fail(err, BW_E_DEVICE, "%s (%s): the %s kernels for %s do not load: %s", g->device.name,
-                           g->info.name, o->family, target, g->driver->error_text(error));
+            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, o->family, target,
+                           g->driver->error_text(error));
         g->n_modules++;
     }
     return BW_OK;
@@ -203,6 +204,9 @@ static size_t kernel_place(const gpu *g, const char *name)
 bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kernel, bw_err *err)
 {
     gpu *g = gpu_of(device);
+    if (strlen(name) >= sizeof(*kernel)->name)
+        return bw_fail(err, BW_E_ARG, "%s: a kernel's name has at most %zu characters, unlike %s", g->label,
+                       sizeof(*kernel)->name - 1, name);
     size_t at = kernel_place(g, name);
     if (at < g->n_kernels && strcmp(g->kernels[at]->name, name) == 0) {
         *kernel = g->kernels[at];
@@ -218,11 +222,9 @@ bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kerne
             return fail(g, err, error, name);
     }
     if (!function)
-        return bw_fail(err, BW_E_NOT_FOUND, "%s (%s): there is no kernel %s for %s", g->device.name, g->info.name, name,
-                       g->info.target);
+        return bw_fail(err, BW_E_NOT_FOUND, "%s: there is no kernel %s for %s", g->label, name, g->info.target);
     bw_gpu_kernel *k = bw_alloc_zero(1, sizeof *k);
-    if (!k || strlen(name) >= sizeof k->name ||
-        !bw_reserve((void **)&g->kernels, &g->kernels_capacity, g->n_kernels + 1, sizeof *g->kernels)) {
+    if (!k || !bw_reserve((void **)&g->kernels, &g->kernels_capacity, g->n_kernels + 1, sizeof *g->kernels)) {
         bw_free(k);
         return bw_fail_memory(err, sizeof *k, "a kernel's entry");
     }
@@ -285,7 +287,10 @@ bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, b
         .vtable = driver->kind == BW_DEVICE_ROCM ? &rocm_vtable : &cuda_vtable, .kind = driver->kind, .index = index};
     g->device.cpu = bw_cpu_get_features();
     snprintf(g->device.name, sizeof g->device.name, "%s:%d", driver->kind_name, index);
+    snprintf(g->label, sizeof g->label, "%s", g->device.name);
     error = driver->open(index, &g->context, &g->info);
+    if (g->info.name[0])
+        snprintf(g->label, sizeof g->label, "%s (%s)", g->device.name, g->info.name);
     if (!error)
         error = driver->make_current(g->context);
     if (!error)

@@ -13,13 +13,7 @@
 #include "bw_mem.h"
 #include "bw_str.h"
 
-enum {
-    MAX_HEADER = 100000000,
-    MAX_INDEX = 256 << 20,
-    MAX_TENSORS = 1 << 22,
-    MAX_METADATA = 1 << 16,
-    MAX_FILES = 10000
-};
+enum { MAX_INDEX = 256 << 20, MAX_METADATA = 1 << 16, MAX_FILES = 10000 };
 
 static const struct {
     const char *name;
@@ -172,8 +166,9 @@ static bw_status refuse_overlaps(const file_part *f, bw_safetensor *t, size_t n,
 static bw_status read_entries(bw_safetensors *st, const file_part *f, json_t *root, bw_err *err)
 {
     size_t n = json_object_size(root), first = st->n_tensors;
-    if (n > MAX_TENSORS - first)
-        return bw_fail(err, BW_E_FORMAT, "%s has %zu tensors; at most %d can be read", f->path, n, MAX_TENSORS);
+    if (n > SAFETENSORS_MAX_TENSORS - first)
+        return bw_fail(err, BW_E_FORMAT, "%s has %zu tensors; at most %d can be read", f->path, n,
+                       SAFETENSORS_MAX_TENSORS);
     bw_safetensor *grown = bw_realloc_array(st->tensors, first + n + 1, sizeof *grown);
     if (!grown)
         return bw_fail_memory(err, (first + n + 1) * sizeof *grown, "the tensor table");
@@ -200,11 +195,11 @@ static bw_status read_part(bw_safetensors *st, int part, const char *path, bw_er
         return bw_fail(err, BW_E_FORMAT, "%s is not a safetensors file: it has %zu bytes, and 8 are the least", path,
                        map->n_bytes);
     memcpy(&n_header, map->data, 8);
-    if (n_header > MAX_HEADER || n_header > map->n_bytes - 8)
+    if (n_header > SAFETENSORS_MAX_HEADER || n_header > map->n_bytes - 8)
         return bw_fail(err, BW_E_FORMAT,
                        "%s is not a safetensors file, or cut short: its header should have %" PRIu64
                        " bytes, and the file has %zu (and %d are the most)",
-                       path, n_header, map->n_bytes, MAX_HEADER);
+                       path, n_header, map->n_bytes, SAFETENSORS_MAX_HEADER);
     file_part f = {path, part, map->data + 8 + n_header, map->n_bytes - 8 - (size_t)n_header};
     json_t *root = NULL;
     BW_TRY(bw_json_parse((const char *)map->data + 8, (size_t)n_header, path, "the header", &root, err));

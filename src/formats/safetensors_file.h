@@ -8,6 +8,10 @@
 #include "bw_safetensors.h"
 #include "name_index.h"
 
+/* What a file may have, for those who read and write it: bytes of its header (as the reference package has it) and
+ * tensors. */
+enum { SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_TENSORS = 1 << 22 };
+
 typedef struct metadata_entry {
     const char *key, *value;
 } metadata_entry;

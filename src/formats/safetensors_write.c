@@ -1,4 +1,4 @@
-/* Writing one safetensors file. */
+/* Writing one safetensors file. Refuses what its readers would refuse: too many tensors, too long a header. */
 #include <inttypes.h>
 
 #include "bw_mem.h"
@@ -27,12 +27,20 @@ static bw_status add_entry(bw_str *header, const bw_safetensor *t, uint64_t begi
 static bw_status make_header(bw_str *header, const bw_safetensor *tensors, size_t n, bw_err *err)
 {
     uint64_t begin = 0;
+    if (n > SAFETENSORS_MAX_TENSORS)
+        return bw_fail(err, BW_E_ARG, "%zu tensors are too many for a safetensors file; it holds at most %d", n,
+                       SAFETENSORS_MAX_TENSORS);
     bw_str_add_char(header, '{');
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             bw_str_add_char(header, ',');
         BW_TRY(add_entry(header, &tensors[i], begin, err));
         begin += tensors[i].n_bytes;
+        if (header->len > SAFETENSORS_MAX_HEADER - 8)
+            return bw_fail(err, BW_E_ARG,
+                           "the names and shapes of these %zu tensors are too long for a safetensors file; its header "
+                           "holds at most %d bytes",
+                           n, SAFETENSORS_MAX_HEADER);
     }
     bw_str_add_char(header, '}');
     while (!header->failed && header->len % 8 != 0)

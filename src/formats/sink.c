@@ -1,12 +1,16 @@
 /* Files written whole or not at all: a buffer in front of NAME.tmp (NAME.tmp2 and so on while that is taken), fsync,
- * rename. Refuses nothing of its own; what the
- * operating system refuses (a full disk, a missing folder) becomes BW_E_IO and leaves no half file. */
+ * rename. A link is followed, and a file that is written over keeps its permissions. Refuses to write over what is no
+ * regular file; what the operating system refuses (a full disk, a missing folder) becomes BW_E_IO and leaves no half
+ * file. */
 #include "sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bw_mem.h"
@@ -23,8 +27,29 @@ static void release(bw_sink *sink)
     *sink = (bw_sink){.fd = -1};
 }
 
-bw_status bw_sink_open(bw_sink *sink, const char *path, bw_err *err)
+/* The file itself where path is a link to one, else path; *mode: its permissions, or -1 where it is not there yet. */
+static bw_status find_target(const char *path, char target[PATH_MAX], int *mode, bw_err *err)
 {
+    struct stat s;
+    *mode = -1;
+    snprintf(target, PATH_MAX, "%s", path);
+    if (strlen(path) >= PATH_MAX)
+        return bw_fail_errno(err, ENAMETOOLONG, "%.80s.. cannot be created", path);
+    if (lstat(path, &s) != 0)
+        return BW_OK; /* what the reason is, opening will say */
+    if (S_ISLNK(s.st_mode) && (!realpath(path, target) || stat(target, &s) != 0))
+        return bw_fail_errno(err, errno, "%s is a link that leads nowhere", path);
+    if (!S_ISREG(s.st_mode))
+        return bw_fail(err, BW_E_IO, "%s is no regular file, and is not written over", path);
+    *mode = (int)(s.st_mode & 07777);
+    return BW_OK;
+}
+
+bw_status bw_sink_open(bw_sink *sink, const char *wanted, bw_err *err)
+{
+    char path[PATH_MAX];
+    int mode;
+    BW_TRY(find_target(wanted, path, &mode, err));
     size_t n = strlen(path);
     *sink = (bw_sink){.fd = -1};
     sink->path = bw_strdup(path);
@@ -40,13 +65,18 @@ bw_status bw_sink_open(bw_sink *sink, const char *path, bw_err *err)
             snprintf(sink->temporary, n + 16, "%s.tmp", path);
         else
             snprintf(sink->temporary, n + 16, "%s.tmp%d", path, i);
-        sink->fd = open(sink->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        sink->fd = open(sink->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode < 0 ? 0666 : 0600);
         if (sink->fd < 0 && errno != EEXIST)
             break;
     }
     if (sink->fd < 0) {
         bw_fail_errno(err, errno, "%s cannot be created", sink->temporary);
         release(sink);
+        return BW_E_IO;
+    }
+    if (mode >= 0 && fchmod(sink->fd, (mode_t)mode) != 0) {
+        bw_fail_errno(err, errno, "%s cannot have the permissions of %s", sink->temporary, path);
+        bw_sink_abort(sink);
         return BW_E_IO;
     }
     return BW_OK;

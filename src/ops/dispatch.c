@@ -257,7 +257,7 @@ bw_status bw_op_run(bw_op_call *call, bw_device *device, bw_err *err)
 
 bw_status bw_op_fail(const bw_op_call *call, bw_err *err, const char *format, ...)
 {
-    char sentence[240], tensors[200] = "";
+    char sentence[240], tensors[420] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
@@ -267,7 +267,7 @@ bw_status bw_op_fail(const bw_op_call *call, bw_err *err, const char *format, ..
         bool is_in = i < call->n_in;
         int k = is_in ? i : i - call->n_in;
         const bw_tensor *t = is_in ? call->in[k] : call->out[k];
-        char one[80];
+        char one[128];
         int w = snprintf(tensors + n, sizeof tensors - n, "%s%s%d %s", n ? ", " : "", is_in ? "in" : "out", k,
                          t ? bw_tensor_describe(t, one, sizeof one) : "absent");
         n += w > 0 ? (size_t)w : 0;

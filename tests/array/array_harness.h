@@ -23,7 +23,15 @@ static inline int close_device(void **state)
 {
     (void)state;
     bw_device_close(device);
-    return bw_array_live() == 0 ? 0 : -1;
+    return 0;
+}
+
+/* The last test of a program: every array was freed. (A group's teardown is no place for it: cmocka reports its failure
+ * and exits with 0.) */
+static inline void test_nothing_left(void **state)
+{
+    (void)state;
+    assert_int_equal(bw_array_live(), 0);
 }
 
 /* f32 0, 1, 2, ... in this shape. */

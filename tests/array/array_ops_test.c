@@ -79,6 +79,11 @@ static void test_empty(void **state)
     expect(y, DIMS(3, 3), 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_ok(bw_array_reshape(w, DIMS(7, 0), &y, &err), err);
     bw_array_free(y);
+    expect_failure(bw_array_reshape(w, DIMS(0, -1), &y, error), y, "the size of dimension 1 does not follow");
+    expect_failure(bw_array_reshape(w, DIMS(0, INT64_C(1) << 40, INT64_C(1) << 40), &y, error), y, "do not fill");
+    assert_ok(bw_array_reshape(w, DIMS(-1, 7), &y, &err), err);
+    assert_int_equal(bw_array_dims(y)[0], 0);
+    bw_array_free(y);
     assert_ok(bw_array_binary(x, "add", x, &y, &err), err);
     assert_int_equal(bw_array_dims(y)[1], 3);
     bw_array_free(y);
@@ -162,6 +167,34 @@ static void test_reductions(void **state)
     bw_array_free(x);
 }
 
+/* A mean is a division of a sum that its type could not hold, or would round. */
+static void test_means(void **state)
+{
+    (void)state;
+    static const struct {
+        bw_dtype dtype;
+        int64_t n;
+    } cases[] = {{BW_F32, 41}, {BW_F64, 49}, {BW_F16, 70000}, {BW_BF16, 1000}, {BW_F8_E4M3, 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bw_array *x, *y, *z;
+        double one = 0;
+        assert_ok(bw_array_full(device, cases[i].dtype, DIMS(2, cases[i].n), 1, &x, &err), err);
+        assert_ok(bw_array_reduce(x, "mean", 0, NULL, false, &y, &err), err);
+        assert_int_equal(bw_array_dtype(y), cases[i].dtype);
+        assert_ok(bw_array_cast(y, BW_F64, &z, &err), err);
+        assert_ok(bw_array_read(z, &one, sizeof one, &err), err);
+        if (one != 1)
+            fail_msg("the mean of %d ones of %s is %.9g", (int)cases[i].n, bw_dtype_name(cases[i].dtype), one);
+        bw_array_free(z);
+        bw_array_free(y);
+        assert_ok(bw_array_reduce(x, "mean", 1, (int[]){1}, true, &y, &err), err);
+        assert_int_equal(bw_array_n_dims(y), 2);
+        assert_int_equal(bw_array_dims(y)[1], 1);
+        bw_array_free(y);
+        bw_array_free(x);
+    }
+}
+
 static void test_indexing(void **state)
 {
     (void)state;
@@ -181,7 +214,7 @@ static void test_indexing(void **state)
     src = f32_array(DIMS(2, 2), (float[]){1, 2, 3, 4}, 4);
     assert_ok(bw_array_index_add(x, 1, ids, src, &y, &err), err);
     expect(y, DIMS(2, 3), 2, 1, 3, 7, 4, 8);
-    expect_failure(bw_array_index_add(x, 0, ids, src, &y, error), y, "ia");
+    expect_failure(bw_array_index_add(x, 0, ids, src, &y, error), y, "index_add: ");
     expect_failure(bw_array_index_select(x, 1, grid, &y, error), y, "one dimension");
     expect_failure(bw_array_index_select(x, 1, x, &y, error), y, "one dimension");
     expect_failure(bw_array_gather(x, 5, grid, &y, error), y, "there is no dimension 5");
@@ -203,6 +236,40 @@ static void test_indexing(void **state)
     assert_memory_equal(bw_array_data(ids), ((uint32_t[]){1, 0}), 8);
     bw_array_free(ids);
     expect_failure(bw_array_topk(x, 4, true, &v, NULL, error), v, "do not have 4 elements");
+    bw_array_free(x);
+}
+
+/* An operation's sentence begins with the name that its caller knows. */
+static void starts_with(bw_status status, const bw_err *got, const char *name)
+{
+    assert_int_equal(status, BW_E_ARG);
+    if (strncmp(got->text, name, strlen(name)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", got->text, name);
+}
+
+static void test_error_names(void **state)
+{
+    (void)state;
+    bw_array *x = counting(DIMS(2, 3)), *i, *y, *q;
+    assert_ok(bw_array_zeros(device, BW_I64, DIMS(3, 3), &i, &err), err);
+    assert_ok(bw_array_quantise(x, BW_Q8_0, NULL, &q, &err) == BW_E_ARG ? BW_OK : BW_E_INTERNAL, err);
+    starts_with(BW_E_ARG, &err, "quantise: ");
+    starts_with(bw_array_scatter(x, 1, i, i, &y, &err), &err, "scatter: ");
+    starts_with(bw_array_scatter_add(x, 1, i, i, &y, &err), &err, "scatter_add: ");
+    starts_with(bw_array_gather(x, 1, x, &y, &err), &err, "gather: ");
+    starts_with(bw_array_unary(i, "exp", &y, &err), &err, "exp: ");
+    starts_with(bw_array_binary(x, "add", i, &y, &err), &err, "add: ");
+    assert_ok(bw_array_zeros(device, BW_F32, DIMS(0), &q, &err), err);
+    starts_with(bw_array_reduce(q, "max", 0, NULL, false, &y, &err), &err, "max: ");
+    bw_array_free(q);
+    bw_array *four = counting(DIMS(1, 1, 1, 4)), *six = counting(DIMS(1, 1, 1, 1, 1, 4));
+    starts_with(bw_array_sdpa(four, x, x, NULL, 0, 0, false, &y, &err), &err, "sdpa: ");
+    assert_ok(bw_array_where(six, six, six, &y, &err) == BW_E_ARG ? BW_OK : BW_E_INTERNAL, err);
+    starts_with(BW_E_ARG, &err, "where: "); /* with all four tensors in full */
+    assert_non_null(strstr(err.text, "out0 f32 [1, 1, 1, 1, 1, 4]"));
+    bw_array_free(four);
+    bw_array_free(six);
+    bw_array_free(i);
     bw_array_free(x);
 }
 
@@ -305,12 +372,44 @@ static void test_blocks(void **state)
     bw_array_free(x);
 }
 
+/* The operations on block types take plain arrays too, of any strides. */
+static void test_blocks_strides(void **state)
+{
+    (void)state;
+    bw_array *x = counting(DIMS(2, 3)), *t, *y, *ids, *some, *h;
+    assert_ok(bw_array_transpose(x, 0, 1, &t, &err), err);
+    assert_ok(bw_array_from_data(device, BW_I32, DIMS(4), (int32_t[]){2, 0, 1, 0}, 16, &ids, &err), err);
+    assert_ok(bw_array_get_rows(t, ids, &y, &err), err);
+    expect(y, DIMS(4, 2), 2, 5, 0, 3, 1, 4, 0, 3);
+    bw_array *pairs, *column;
+    assert_ok(bw_array_reshape(ids, DIMS(2, 2), &pairs, &err), err);
+    assert_ok(bw_array_narrow(pairs, 1, 0, 1, &column, &err), err);
+    assert_ok(bw_array_squeeze(column, 1, &some, &err), err); /* 2, 1 */
+    assert_int_equal(bw_array_strides(some)[0], 2);
+    assert_ok(bw_array_get_rows(t, some, &y, &err), err);
+    expect(y, DIMS(2, 2), 2, 5, 1, 4);
+    assert_ok(bw_array_cast(t, BW_F16, &h, &err), err);
+    assert_ok(bw_array_dequantise(t, BW_F32, &y, &err), err);
+    expect(y, DIMS(3, 2), 0, 3, 1, 4, 2, 5);
+    assert_ok(bw_array_dequantise(h, BW_F32, &y, &err), err);
+    expect(y, DIMS(3, 2), 0, 3, 1, 4, 2, 5);
+    bw_array *i8;
+    assert_ok(bw_array_from_data(device, BW_I8, DIMS(3), "\1\377\177", 3, &i8, &err), err);
+    assert_ok(bw_array_dequantise(i8, BW_F32, &y, &err), err);
+    expect(y, DIMS(3), 1, -1, 127);
+    expect_failure(bw_array_cast(i8, BW_F32, &y, error), y, "cast: ");
+    bw_array *const all[] = {x, t, ids, pairs, column, some, h, i8};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        bw_array_free(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_empty),    cmocka_unit_test(test_products),
-        cmocka_unit_test(test_reductions),  cmocka_unit_test(test_indexing), cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_elementwise),    cmocka_unit_test(test_empty),        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_reductions),     cmocka_unit_test(test_means),        cmocka_unit_test(test_indexing),
+        cmocka_unit_test(test_convolutions),   cmocka_unit_test(test_error_names),  cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_blocks_strides), cmocka_unit_test(test_nothing_left),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

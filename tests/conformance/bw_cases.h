@@ -12,8 +12,9 @@
  *     bw_case_run(c);
  *
  * The runner runs ref once and every variant that supports the call on teams of 1, 2 and 3 members; it poisons outputs
- * first, compares by one rule, checks guard bytes around and gaps inside every tensor, and that inputs did not change.
- * A case owns its tensors; bw_case_run frees them. Memory: on failure the program says so and exits 2.
+ * first (with other bytes for the team of 2, so that what is never written differs in one of them), compares by one
+ * rule, checks guard bytes around and gaps inside every tensor, and that inputs did not change. A case owns its
+ * tensors; bw_case_run frees them. Memory: on failure the program says so and exits 2.
  *
  * Storage starts at a multiple of 64 bytes in one case and one element (or block byte pair) past it in the next, except
  * for bw_case_in_bytes and bw_case_out_bytes, which are always at a multiple of 64.
@@ -67,6 +68,8 @@ void bw_case_in_absent(bw_case *c);
 /* The next output: poisoned before each run, so every element must be written. */
 bw_tensor *bw_case_out(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims);
 bw_tensor *bw_case_out_strided(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, const int64_t *strides);
+/* The next output in TRANSPOSED or GAPS. */
+bw_tensor *bw_case_out_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout);
 bw_tensor *bw_case_out_bytes(bw_case *c, const bw_tensor *like, size_t n_bytes);
 /* The next output keeps what it held where the op does not write (a cache). Fill it; rows (last dimension) that ref
  * leaves alone must stay byte for byte. */
@@ -94,8 +97,10 @@ void bw_case_decoder(bw_case *c, bw_case_decode_fn *decode, int64_t n_columns);
  * before it cancels (0 = the result's own size). */
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step);
 
-/* Every element must be equal (copies, comparisons); of quantised blocks every byte. */
+/* Every byte of every element must be equal: a zero's sign, what a NaN carries (copies, and what gives integers). */
 void bw_case_exact(bw_case *c);
+/* Every element must have an equal value: 0 equals -0, and a NaN any NaN; of quantised blocks every byte. */
+void bw_case_equal(bw_case *c);
 
 /* Random normal values times scale; integers uniform in [-100, 155], [0, 255] for u8. Types without an encoder get
  * random bytes. */

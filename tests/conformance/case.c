@@ -11,7 +11,21 @@
 #include "bw_mem.h"
 #include "bw_quant.h"
 
-enum { GUARD_BYTE = 0xa7, POISON = 0xff, MAX_VARIANTS = 16 };
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#endif
+#if defined(HAS_ASAN)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, n_bytes) ((void)(address), (void)(n_bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, n_bytes) ((void)(address), (void)(n_bytes))
+#endif
+
+enum { GUARD_BYTE = 0xa7, POISON = 0xff, OTHER_POISON = 0x5a, MAX_VARIANTS = 16 };
 
 void *must_alloc(size_t n_bytes)
 {
@@ -64,6 +78,20 @@ static void set_guards(storage *s)
     memset(s->data + s->n_bytes, GUARD_BYTE, GUARD);
 }
 
+/* While a kernel runs, AddressSanitizer reports who reads the guards; before and after, the runner does. */
+static void forbid_guards(const storage *s, bool is_forbidden)
+{
+    if (!s->block) /* an input that is not there */
+        return;
+    uint8_t *end = s->block + s->n_bytes + 2 * GUARD + 64;
+    if (is_forbidden) {
+        ASAN_POISON_MEMORY_REGION(s->block, (size_t)(s->data - s->block));
+        ASAN_POISON_MEMORY_REGION(s->data + s->n_bytes, (size_t)(end - s->data) - s->n_bytes);
+    } else {
+        ASAN_UNPOISON_MEMORY_REGION(s->block, (size_t)(end - s->block));
+    }
+}
+
 static bool guards_are_whole(const storage *s)
 {
     for (size_t i = 0; i < GUARD; i++)
@@ -114,7 +142,8 @@ bw_tensor *bw_case_in_strided(bw_case *c, bw_dtype dtype, int n_dims, const int6
     return add_plain(c, &c->in[c->n_in++], dtype, n_dims, dims, strides);
 }
 
-bw_tensor *bw_case_in_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout)
+static bw_tensor *add_layout(bw_case *c, operand *o, bw_dtype dtype, int n_dims, const int64_t *dims,
+                             bw_case_layout layout)
 {
     int64_t strides[BW_MAX_DIMS], step = layout == BW_CASE_GAPS ? 2 : 1;
     for (int i = n_dims - 1; i >= 0; i--) {
@@ -128,7 +157,17 @@ bw_tensor *bw_case_in_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64
     }
     if (layout == BW_CASE_BROADCAST && n_dims > 0)
         strides[c->sink->n_cases % n_dims] = 0;
-    return add_plain(c, &c->in[c->n_in++], dtype, n_dims, dims, strides);
+    return add_plain(c, o, dtype, n_dims, dims, strides);
+}
+
+bw_tensor *bw_case_in_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout)
+{
+    return add_layout(c, &c->in[c->n_in++], dtype, n_dims, dims, layout);
+}
+
+bw_tensor *bw_case_out_layout(bw_case *c, bw_dtype dtype, int n_dims, const int64_t *dims, bw_case_layout layout)
+{
+    return add_layout(c, &c->out[c->n_out++], dtype, n_dims, dims, layout);
 }
 
 bool bw_cases_shape(int index, int *n_dims, int64_t *dims)
@@ -215,6 +254,11 @@ void bw_case_expect(bw_case *c, int out, const void *expected, const void *initi
 void bw_case_exact(bw_case *c)
 {
     c->is_exact = true;
+}
+
+void bw_case_equal(bw_case *c)
+{
+    c->is_equal = true;
 }
 
 void bw_case_tolerance(bw_case *c, int64_t reduction, double magnitude, double step)
@@ -336,7 +380,7 @@ static void free_case(bw_case *c)
 }
 
 /* Everything as before a run: inputs and kept outputs restored, other outputs poisoned. */
-static void reset(bw_case *c)
+static void reset(bw_case *c, int poison)
 {
     for (int i = 0; i < c->n_in; i++)
         if (!c->in[i].absent)
@@ -346,7 +390,7 @@ static void reset(bw_case *c)
         if (o->alias >= 0)
             continue;
         if (!o->kept)
-            memset(o->initial, POISON, o->live.n_bytes);
+            memset(o->initial, poison, o->live.n_bytes);
         memcpy(o->live.data, o->initial, o->live.n_bytes);
         set_guards(&o->live);
     }
@@ -388,6 +432,21 @@ static void report(bw_case *c, const char *variant, int n_members, const char *f
            n_members > 1 ? "s" : "", failure);
 }
 
+/* Leave one element of an output that now equals ref as each of the poisons; one of the comparisons must notice. */
+static void self_test_unwritten(bw_case *c, const operand *o, int index, int64_t row)
+{
+    uint8_t before[16];
+    size_t size = (size_t)bw_dtype_block_bytes(o->tensor.dtype);
+    uint8_t *element = o->live.data + (size_t)operand_element(o, row, operand_columns(o) / 2) * size;
+    memcpy(before, element, size);
+    memset(element, POISON, size);
+    bool is_noticed = compare_output(c, o, index) != NULL;
+    memset(element, OTHER_POISON, size);
+    is_noticed = compare_output(c, o, index) != NULL || is_noticed;
+    memcpy(element, before, size);
+    report(c, "self-test", 1, is_noticed ? NULL : "an element that was never written was not noticed");
+}
+
 /* Change one element of an output that now equals ref; the comparison must notice. */
 static void self_test(bw_case *c)
 {
@@ -427,6 +486,8 @@ static void self_test(bw_case *c)
             *byte ^= 0x55;
             report(c, "self-test", 1, failure);
             sink->is_self_tested = true;
+            if (operand_is_plain(o) && !o->kept)
+                self_test_unwritten(c, o, i, row);
         }
         bw_free(before);
         bw_free(after);
@@ -477,21 +538,36 @@ static bw_status run_on_gpu(bw_case *c, const char *variant, bw_device *device, 
     return status;
 }
 
-static void run_variant(bw_case *c, const char *variant, int team)
+/* One call on the CPU, whose members may touch the tensors and nothing beside them. */
+static bw_status run_on_cpu(bw_case *c, bw_op_call *call, bw_device *device, const char *variant, bw_err *err)
+{
+    BW_TRY(bw_op_prepare(call, device, variant, err));
+    for (int i = 0; i < c->n_in; i++)
+        forbid_guards(&c->in[i].live, true);
+    for (int i = 0; i < c->n_out; i++)
+        forbid_guards(&c->out[i].live, true);
+    bw_status status = bw_op_run(call, device, err);
+    for (int i = 0; i < c->n_in; i++)
+        forbid_guards(&c->in[i].live, false);
+    for (int i = 0; i < c->n_out; i++)
+        forbid_guards(&c->out[i].live, false);
+    return status;
+}
+
+/* A GPU has one team: it runs twice, for the two poisons. */
+static void run_variant(bw_case *c, const char *variant, int run)
 {
     bw_err err = {0};
     bw_op_call call = make_call(c);
+    int team = c->sink->devices[run] ? run : 0;
     bw_device *device = c->sink->devices[team];
-    reset(c);
+    reset(c, run % 2 ? OTHER_POISON : POISON);
     const char *failure = NULL;
     bw_status status;
-    if (device->kind != BW_DEVICE_CPU) {
+    if (device->kind != BW_DEVICE_CPU)
         status = run_on_gpu(c, variant, device, &err);
-    } else {
-        status = bw_op_prepare(&call, device, variant, &err);
-        if (status == BW_OK)
-            status = bw_op_run(&call, device, &err);
-    }
+    else
+        status = run_on_cpu(c, &call, device, variant, &err);
     failure = status == BW_OK ? inspect(c) : err.text;
     report(c, variant, team + 1, failure);
 }
@@ -508,8 +584,8 @@ static bool find_expected(bw_case *c)
             memcpy(c->out[i].initial, c->out[i].live.data, c->out[i].live.n_bytes);
     bw_err err = {0};
     bw_op_call call = make_call(c);
-    reset(c);
-    if (bw_op_prepare(&call, sink->cpu, "ref", &err) != BW_OK || bw_op_run(&call, sink->cpu, &err) != BW_OK) {
+    reset(c, POISON);
+    if (run_on_cpu(c, &call, sink->cpu, "ref", &err) != BW_OK) {
         report(c, "ref", 1, err.text);
         return false;
     }
@@ -540,8 +616,9 @@ void bw_case_run(bw_case *c)
             sink->n_skipped++;
             continue;
         }
-        for (int team = 0; team < N_TEAMS && sink->devices[team]; team++)
-            run_variant(c, names[v], team);
+        int n_runs = sink->devices[0]->kind == BW_DEVICE_CPU ? N_TEAMS : 2;
+        for (int run = 0; run < n_runs; run++)
+            run_variant(c, names[v], run);
     }
     free_case(c);
 }

@@ -116,7 +116,8 @@ static double storage_error(const operand *o, const double *row, int64_t i, int6
 
 static bool is_exact(const bw_case *c, const operand *o)
 {
-    return c->is_exact || (!o->decode && o->tensor.dtype != BW_Q8_0 && !bw_dtype_is_float(o->tensor.dtype));
+    return c->is_equal || c->is_exact ||
+           (!o->decode && o->tensor.dtype != BW_Q8_0 && !bw_dtype_is_float(o->tensor.dtype));
 }
 
 static bool is_close(const bw_case *c, const operand *o, const double *expected, double got, int64_t i, int64_t n)
@@ -167,11 +168,21 @@ static bool is_untouched(const operand *o, const uint8_t *bytes, int64_t row, in
     return memcmp(bytes + offset, o->initial + offset, n_bytes) == 0;
 }
 
-/* Integers beyond 2^53 look alike as f64: their bytes must be equal. */
-static bool is_same_integer(const operand *o, int64_t row, int64_t column)
+/* Whether an element of a plain type is ref's byte for byte. */
+static bool is_same_element(const operand *o, int64_t row, int64_t column)
 {
-    int64_t at = operand_element(o, row, column);
-    return bw_element_i64(BW_I64, o->live.data, at) == bw_element_i64(BW_I64, o->expected, at);
+    size_t size = (size_t)bw_dtype_block_bytes(o->tensor.dtype);
+    size_t offset = (size_t)operand_element(o, row, column) * size;
+    return memcmp(o->live.data + offset, o->expected + offset, size) == 0;
+}
+
+/* Values by the rule; integers, of which those beyond 2^53 look alike as f64, and what must be exact, by their bytes.
+ */
+static bool is_equal(const bw_case *c, const operand *o, const double *want, double got, int64_t row, int64_t column)
+{
+    if (operand_is_plain(o) && (c->is_exact || o->tensor.dtype == BW_I64))
+        return is_same_element(o, row, column);
+    return is_close(c, o, want, got, column, operand_columns(o));
 }
 
 /* Rows of blocks that must be exact: all their bytes, also those that no value depends on. */
@@ -194,8 +205,7 @@ const char *compare_output(const bw_case *c, const operand *o, int index)
             const char *what = NULL;
             if (o->kept && is_untouched(o, o->expected, r, i) && !is_untouched(o, o->live.data, r, i))
                 what = "was written, and must not be";
-            else if (operand_is_plain(o) && o->tensor.dtype == BW_I64 ? !is_same_integer(o, r, i)
-                                                                      : !is_close(c, o, want, got[i], i, n))
+            else if (!is_equal(c, o, want, got[i], r, i))
                 what = "differs";
             else if (o->tensor.dtype == BW_F32 && operand_is_plain(o) && !o->kept &&
                      bw_f32_bits(((const float *)(const void *)o->live.data)[operand_element(o, r, i)]) == 0xffffffffu)
@@ -207,7 +217,7 @@ const char *compare_output(const bw_case *c, const operand *o, int index)
                      got[i], want[i], bw_dtype_name(o->tensor.dtype));
             failure = sentence;
         }
-        if (!failure && c->is_exact && !is_same_blocks(o, r)) {
+        if (!failure && (c->is_exact || c->is_equal) && !is_same_blocks(o, r)) {
             snprintf(sentence, sizeof sentence, "out%d row %" PRId64 ": other bytes (%s)", index, r,
                      bw_dtype_name(o->tensor.dtype));
             failure = sentence;

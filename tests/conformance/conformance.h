@@ -30,7 +30,8 @@ struct bw_case {
     int n_in, n_out;
     operand in[BW_OP_MAX_IN], out[BW_OP_MAX_OUT];
     uint64_t params[40];
-    bool has_params, is_exact, has_expected;
+    bool has_params, has_expected;
+    bool is_exact, is_equal; /* every byte; every value */
     int64_t reduction;
     double magnitude, step;
 };

@@ -116,7 +116,7 @@ static void run_record(bw_case_sink *sink, reader *r, const char *wanted)
     double reduction = take_f64(r), magnitude = take_f64(r), step = take_f64(r);
     bw_case_tolerance(c, (int64_t)reduction, magnitude, step);
     if (take_number(r, 1))
-        bw_case_exact(c);
+        bw_case_equal(c);
     int n_in = (int)take_number(r, 1), n_out = (int)take_number(r, 1);
     const uint8_t *bytes = NULL;
     r->is_bad = r->is_bad || n_in > BW_OP_MAX_IN || n_out > BW_OP_MAX_OUT;

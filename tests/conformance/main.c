@@ -23,6 +23,15 @@ static bw_op_cases_fn *const cases[BW_OP_COUNT] = {
 #undef BW_OP
 };
 
+static const char *const variants[] = {
+    "ref",
+#define BW_VARIANT(OP, name, supports, kernel, scratch) name,
+#define BW_GPU_VARIANT(OP, name, supports, launch, scratch) name,
+#include "variants.def"
+#undef BW_VARIANT
+#undef BW_GPU_VARIANT
+};
+
 typedef struct options {
     const char *device, *op, *variant, *require;
     char **fixtures; /* [n_fixtures] */
@@ -65,7 +74,7 @@ static int read_options(int argc, char **argv, options *o)
         } else if (value && strcmp(name, "--fixtures") == 0) {
             o->fixtures = argv + i + 1;
             o->n_fixtures = argc - i - 1;
-            return 0;
+            break;
         } else if (value && strcmp(name, "--seed") == 0) {
             char *end;
             o->seed = strtoull(value, &end, 10);
@@ -79,7 +88,12 @@ static int read_options(int argc, char **argv, options *o)
             return 2;
         }
     }
-    return 0;
+    bool is_known = !o->variant;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants && !is_known; i++)
+        is_known = strcmp(o->variant, variants[i]) == 0;
+    if (!is_known)
+        fprintf(stderr, "no operation has a kernel \"%s\"\n", o->variant);
+    return is_known ? 0 : 2;
 }
 
 /* The whole name, or family/name as --list prints it. */

@@ -1,6 +1,7 @@
 /* libamdhip64 as far as driver_hip.c knows it, on host memory: allocations, copies, modules that hold kernels named
  * "known", launches that are counted. Environment: FAKE_HIP_ARCH (gfx90a:sramecc+:xnack-), FAKE_HIP_FAIL (a function's
- * name: that function fails), FAKE_HIP_OLD is not there: the R0600 form is always offered. */
+ * name: that function fails); the R0600 form is always offered. What lives is counted. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { INVALID = 1, N_DEVICES = 2 };
 
-EXPORT int fake_hip_launches, fake_hip_live;
+EXPORT int fake_hip_launches, fake_hip_live, fake_hip_streams, fake_hip_modules;
 static int module_token, function_token, stream_token;
 
 static int result(const char *function)
@@ -70,9 +71,11 @@ int hipMalloc(void **address, size_t n_bytes)
 {
     if (n_bytes > (size_t)1 << 40)
         return BW_HIP_OUT_OF_MEMORY;
+    if (result("hipMalloc"))
+        return result("hipMalloc");
     *address = malloc(n_bytes);
     fake_hip_live++;
-    return result("hipMalloc");
+    return 0;
 }
 
 int hipFree(void *address)
@@ -99,13 +102,20 @@ int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *s
 
 int hipStreamCreateWithFlags(void **stream, unsigned flags)
 {
+    int error = flags == BW_HIP_STREAM_NON_BLOCKING ? result("hipStreamCreateWithFlags") : INVALID;
+    if (error)
+        return error;
     *stream = &stream_token;
-    return flags == BW_HIP_STREAM_NON_BLOCKING ? result("hipStreamCreateWithFlags") : INVALID;
+    fake_hip_streams++;
+    return 0;
 }
 
 int hipStreamDestroy(void *stream)
 {
-    return stream == &stream_token ? 0 : INVALID;
+    if (stream != &stream_token)
+        return INVALID;
+    fake_hip_streams--;
+    return 0;
 }
 
 int hipStreamSynchronize(void *stream)
@@ -115,13 +125,20 @@ int hipStreamSynchronize(void *stream)
 
 int hipModuleLoadData(void **module, const void *image)
 {
+    int error = memcmp(image, "code", 4) == 0 ? result("hipModuleLoadData") : INVALID;
+    if (error)
+        return error;
     *module = &module_token;
-    return memcmp(image, "code", 4) == 0 ? result("hipModuleLoadData") : INVALID;
+    fake_hip_modules++;
+    return 0;
 }
 
 int hipModuleUnload(void *module)
 {
-    return module == &module_token ? 0 : INVALID;
+    if (module != &module_token)
+        return INVALID;
+    fake_hip_modules--;
+    return 0;
 }
 
 int hipModuleGetFunction(void **function, void *module, const char *name)
@@ -136,7 +153,8 @@ int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
                           void **extra)
 {
     if (function != &function_token || stream != &stream_token || extra || !args || grid_y * grid_z == 0 ||
-        block_y * block_z != 1 || block_x > 1024 || shared_bytes > 65536)
+        block_y * block_z != 1 || block_x > 1024 || shared_bytes > 65536 ||
+        (uint64_t)grid_x * block_x > UINT32_MAX) /* HIP counts a dimension's threads in 32 bits */
         return INVALID;
     fake_hip_launches += (int)grid_x;
     return result("hipModuleLaunchKernel");

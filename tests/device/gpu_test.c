@@ -35,6 +35,13 @@ static int *fake(const char *name)
     return dlsym(library, name);
 }
 
+static void nothing_lives(void)
+{
+    assert_int_equal(*fake("fake_hip_live"), 0);
+    assert_int_equal(*fake("fake_hip_streams"), 0);
+    assert_int_equal(*fake("fake_hip_modules"), 0);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -65,7 +72,7 @@ static void test_memory(void **state)
     assert_non_null(strstr(err.text, "rocm:1 (Fake Instinct): no memory for"));
     assert_non_null(strstr(err.text, "(weights); 49152 of 65536 MiB are free"));
     bw_device_close(device);
-    assert_int_equal(*fake("fake_hip_live"), 0);
+    nothing_lives();
 }
 
 static void test_kernels(void **state)
@@ -85,6 +92,9 @@ static void test_kernels(void **state)
         }
     assert_int_equal(bw_gpu_find(device, "unknown", &a, &err), BW_E_NOT_FOUND);
     assert_non_null(strstr(err.text, "there is no kernel unknown for gfx90a"));
+    assert_int_equal(bw_gpu_find(device, "known_but_of_a_name_that_is_longer_than_any_kernel_of_ours", &a, &err),
+                     BW_E_ARG);
+    assert_non_null(strstr(err.text, "a kernel's name has at most 55 characters"));
     int64_t n = 5;
     void *args[] = {&n};
     int *launches = fake("fake_hip_launches");
@@ -100,6 +110,8 @@ static void test_kernels(void **state)
     grid.threads = 2048;
     assert_int_equal(bw_gpu_run(device, "known_1", &grid, args, &err), BW_E_DEVICE);
     assert_non_null(strstr(err.text, "rocm:0 (Fake Instinct): known_1: invalid value"));
+    grid = (bw_gpu_grid){.blocks = {1u << 24, 1, 1}, .threads = 256}; /* 2^32 threads are one too many for HIP */
+    assert_int_equal(bw_gpu_run(device, "known_1", &grid, args, &err), BW_E_DEVICE);
     bw_device_close(device);
 }
 
@@ -133,7 +145,10 @@ static void test_failures(void **state)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         setenv("FAKE_HIP_FAIL", functions[i], 1);
         refuse("rocm:0", BW_E_DEVICE, "invalid value");
+        if (i == 1) /* the card's name is not known yet */
+            refuse("rocm:0", BW_E_DEVICE, "rocm:0: the device cannot be opened");
         unsetenv("FAKE_HIP_FAIL");
+        nothing_lives();
     }
     bw_err err = {0};
     bw_buffer buffer = {0};
@@ -161,6 +176,36 @@ static void test_failures(void **state)
     setenv("FAKE_HIP_ARCH", "gfx1100", 1);
     refuse("rocm:0", BW_E_DEVICE, "the other kernels for gfx1100 do not load");
     unsetenv("FAKE_HIP_ARCH");
+    nothing_lives();
+}
+
+static int n_closed, fails_current;
+static void counting_close(int index, void *context)
+{
+    n_closed++;
+    bw_gpu_driver_hip.close(index, context);
+}
+static int failing_current(void *context)
+{
+    return fails_current ? 1 : bw_gpu_driver_hip.make_current(context);
+}
+
+/* A context that cannot be made current any more is given back all the same. */
+static void test_lost_context(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device;
+    bw_gpu_driver driver = bw_gpu_driver_hip;
+    driver.close = counting_close;
+    driver.make_current = failing_current;
+    assert_int_equal(bw_gpu_open(&driver, 0, &device, &err), BW_OK);
+    fails_current = 1;
+    bw_device_close(device);
+    assert_int_equal(n_closed, 1);
+    assert_int_equal(bw_gpu_open(&driver, 0, &device, &err), BW_E_DEVICE);
+    assert_null(device);
+    assert_int_equal(n_closed, 2);
 }
 
 /* What another process, in which the library is loaded anew, says with this library. */
@@ -200,7 +245,7 @@ static void test_no_runtime(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_kernels), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_failures)};
+                                       cmocka_unit_test(test_kernels),    cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_failures),   cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

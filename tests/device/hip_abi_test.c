@@ -9,7 +9,26 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+/* HIP's own types in place of ours: each of driver_hip.h's rows must then be the header's declaration, argument by
+ * argument. */
+#define BW_HIP_HAS_TYPES
+typedef hipError_t bw_hip_error;
+typedef enum hipMemcpyKind bw_hip_copy_kind;
+typedef hipDeviceProp_t bw_hip_properties;
+typedef hipStream_t bw_hip_stream;
+typedef hipModule_t bw_hip_module;
+typedef hipFunction_t bw_hip_function;
 #include "driver_hip.h"
+
+#define HIP(name, arguments) static_assert(_Generic(&name, bw_hip_error(*) arguments : 1, default : 0), #name);
+BW_HIP_FUNCTIONS
+#undef HIP
+static_assert(_Generic(&hipGetErrorString, const char *(*)(hipError_t) : 1, default : 0), "");
+/* and what we have instead of those types passes as they do */
+static_assert(sizeof(hipError_t) == sizeof(int) && sizeof(enum hipMemcpyKind) == sizeof(int), "");
+static_assert(sizeof(hipStream_t) == sizeof(void *) && sizeof(hipModule_t) == sizeof(void *) &&
+                  sizeof(hipFunction_t) == sizeof(void *),
+              "");
 
 static_assert(hipErrorOutOfMemory == (hipError_t)BW_HIP_OUT_OF_MEMORY, "");
 static_assert(hipErrorNotFound == (hipError_t)BW_HIP_NOT_FOUND, "");
@@ -17,37 +36,54 @@ static_assert(hipMemcpyHostToDevice == (enum hipMemcpyKind)BW_HIP_HOST_TO_DEVICE
 static_assert(hipMemcpyDeviceToHost == (enum hipMemcpyKind)BW_HIP_DEVICE_TO_HOST, "");
 static_assert(hipMemcpyDeviceToDevice == (enum hipMemcpyKind)BW_HIP_DEVICE_TO_DEVICE, "");
 static_assert(hipStreamNonBlocking == BW_HIP_STREAM_NON_BLOCKING, "");
+#if HIP_VERSION_MAJOR < 6
 static_assert(offsetof(hipDeviceProp_t, sharedMemPerBlock) == BW_HIP_R0000_SHARED, "");
 static_assert(offsetof(hipDeviceProp_t, warpSize) == BW_HIP_R0000_WAVE, "");
 static_assert(offsetof(hipDeviceProp_t, multiProcessorCount) == BW_HIP_R0000_UNITS, "");
 static_assert(offsetof(hipDeviceProp_t, gcnArchName) == BW_HIP_R0000_ARCH, "");
-static_assert(sizeof(hipError_t) == sizeof(int) && sizeof(enum hipMemcpyKind) == sizeof(int), "");
+#endif
 
-/* Each function once with the header's own types: what we pass must convert to them without a cast but for handles,
- * which are pointers on both sides. */
-static_assert(_Generic(&hipInit, hipError_t (*)(unsigned) : 1, default : 0), "");
-static_assert(_Generic(&hipGetDeviceCount, hipError_t (*)(int *) : 1, default : 0), "");
-static_assert(_Generic(&hipSetDevice, hipError_t (*)(int) : 1, default : 0), "");
-static_assert(_Generic(&hipGetDeviceProperties, hipError_t (*)(hipDeviceProp_t *, int) : 1, default : 0), "");
-static_assert(_Generic(&hipMalloc, hipError_t (*)(void **, size_t) : 1, default : 0), "");
-static_assert(_Generic(&hipFree, hipError_t (*)(void *) : 1, default : 0), "");
-static_assert(_Generic(&hipMemGetInfo, hipError_t (*)(size_t *, size_t *) : 1, default : 0), "");
-static_assert(_Generic(&hipMemcpyAsync, hipError_t (*)(void *, const void *, size_t, hipMemcpyKind, hipStream_t) : 1,
-                       default : 0),
-              "");
-static_assert(_Generic(&hipStreamCreateWithFlags, hipError_t (*)(hipStream_t *, unsigned) : 1, default : 0), "");
-static_assert(_Generic(&hipStreamDestroy, hipError_t (*)(hipStream_t) : 1, default : 0), "");
-static_assert(_Generic(&hipStreamSynchronize, hipError_t (*)(hipStream_t) : 1, default : 0), "");
-static_assert(_Generic(&hipModuleLoadData, hipError_t (*)(hipModule_t *, const void *) : 1, default : 0), "");
-static_assert(_Generic(&hipModuleUnload, hipError_t (*)(hipModule_t) : 1, default : 0), "");
-static_assert(_Generic(&hipModuleGetFunction, hipError_t (*)(hipFunction_t *, hipModule_t, const char *) : 1,
-                       default : 0),
-              "");
-static_assert(_Generic(&hipModuleLaunchKernel,
-                       hipError_t (*)(hipFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                      unsigned, hipStream_t, void **, void **) : 1,
-                       default : 0),
-              "");
+/* hipDeviceProp_t of HIP 6 and 7 as far as gcnArchName: how many of which type, in order. */
+typedef struct properties_r0600 {
+    char name[256], uuid[16], luid[8];
+    unsigned luid_device_node_mask;
+    size_t total_global_memory, shared_memory_per_block;
+    int registers_per_block, warp_size;
+    size_t memory_pitch;
+    int max_threads_per_block, max_threads_dimension[3], max_grid_size[3], clock_rate;
+    size_t total_constant_memory;
+    int major, minor;
+    size_t texture_alignment, texture_pitch_alignment;
+    int device_overlap, multi_processor_count;
+    int kernel_timeout, integrated, maps_host_memory, compute_mode;
+    int textures_1d[3], textures_2d[2 + 2 + 3 + 2], textures_3d[3 + 3], texture_cube_map, textures_layered[2 + 3 + 2];
+    int surfaces[1 + 2 + 3], surfaces_layered[2 + 3], surface_cube_maps[1 + 2];
+    size_t surface_alignment;
+    int concurrent_kernels, ecc, pci[3], tcc_driver, async_engines, unified_addressing, memory_clock_rate;
+    int memory_bus_width, l2_cache_size, persisting_l2_cache_size, max_threads_per_multi_processor;
+    int stream_priorities, global_l1_cache, local_l1_cache;
+    size_t shared_memory_per_multi_processor;
+    int registers_per_multi_processor, managed_memory, is_multi_gpu_board, multi_gpu_board_group;
+    int host_native_atomic, single_to_double_ratio, pageable_memory_access, concurrent_managed_access;
+    int compute_preemption, can_use_host_pointer, cooperative_launch, cooperative_multi_device_launch;
+    size_t shared_memory_per_block_opt_in;
+    int pageable_uses_host_page_tables, direct_managed_access, max_blocks_per_multi_processor, access_policy_window;
+    size_t reserved_shared_memory_per_block;
+    int host_register, sparse_array, host_register_read_only, timeline_semaphore, memory_pools, gpu_direct_rdma;
+    unsigned gpu_direct_rdma_flush_writes;
+    int gpu_direct_rdma_writes_ordering;
+    unsigned memory_pool_handle_types;
+    int deferred_mapping_array, ipc_event, cluster_launch, unified_function_pointers;
+    int reserved[63], hip_reserved[32];
+    char gcn_arch_name[256];
+} properties_r0600;
+static_assert(offsetof(properties_r0600, shared_memory_per_block) == BW_HIP_R0600_SHARED, "");
+static_assert(offsetof(properties_r0600, warp_size) == BW_HIP_R0600_WAVE, "");
+static_assert(offsetof(properties_r0600, multi_processor_count) == BW_HIP_R0600_UNITS, "");
+static_assert(offsetof(properties_r0600, gcn_arch_name) == BW_HIP_R0600_ARCH, "");
+#if defined(hipGetDeviceProperties) /* HIP 6 and later: the header has it, under either name */
+static_assert(offsetof(hipDeviceProp_tR0600, gcnArchName) == BW_HIP_R0600_ARCH, "");
+#endif
 
 static void test_names(void **state)
 {

@@ -228,6 +228,76 @@ static void writing(void **state)
     rmdir(folder);
 }
 
+/* What no reader would take is not written: the file that was there stays. */
+static void writing_limits(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    char folder[200], path[300];
+    struct stat s;
+    raw_folder(folder);
+    snprintf(path, sizeof path, "%s/w.safetensors", folder);
+    raw_write(path, "old", 3);
+    bw_safetensor one = {.name = "a", .dtype = BW_U8, .n_dims = 1, .dims = {1}, .data = "x", .n_bytes = 1};
+    assert_int_equal(bw_safetensors_write(path, &one, (1 << 22) + 1, &err), BW_E_ARG);
+    assert_non_null(strstr(err.text, "4194305 tensors are too many"));
+    enum { LONG = 50000000 };
+    char *name = malloc(LONG + 1);
+    assert_non_null(name);
+    memset(name, 'n', LONG);
+    name[LONG] = 0;
+    bw_safetensor two[2] = {one, one};
+    two[0].name = two[1].name = name;
+    assert_int_equal(bw_safetensors_write(path, two, 2, &err), BW_E_ARG);
+    assert_non_null(strstr(err.text, "holds at most 100000000 bytes"));
+    free(name);
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_size, 3);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* A file that is written over keeps its permissions, a link stays one, and what is no file stays what it is. */
+static void writing_over(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    char folder[200], path[300], link[300], other[300];
+    struct stat s;
+    raw_folder(folder);
+    snprintf(path, sizeof path, "%s/w.safetensors", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    bw_safetensor one = {.name = "a", .dtype = BW_U8, .n_dims = 1, .dims = {1}, .data = "x", .n_bytes = 1};
+    raw_write(path, "old", 3);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_ok(bw_safetensors_write(path, &one, 1, &err), err);
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 07777, 0600);
+    assert_true(s.st_size > 3);
+    raw_write(path, "old", 3);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink("w.safetensors", link), 0);
+    assert_ok(bw_safetensors_write(link, &one, 1, &err), err);
+    assert_int_equal(lstat(link, &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 07777, 0640);
+    assert_true(s.st_size > 3);
+    unlink(path);
+    assert_int_equal(bw_safetensors_write(link, &one, 1, &err), BW_E_IO);
+    assert_non_null(strstr(err.text, "leads nowhere"));
+    unlink(link);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    assert_int_equal(bw_safetensors_write(other, &one, 1, &err), BW_E_IO);
+    assert_non_null(strstr(err.text, "no regular file"));
+    assert_int_equal(lstat(other, &s), 0);
+    assert_true(S_ISFIFO(s.st_mode));
+    unlink(other);
+    assert_int_equal(bw_safetensors_write(folder, &one, 1, &err), BW_E_IO);
+    assert_int_equal(rmdir(folder), 0); /* nothing else was left there */
+}
+
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -256,8 +326,9 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading),        cmocka_unit_test(refusing), cmocka_unit_test(many_metadata),
-        cmocka_unit_test(refusing_index), cmocka_unit_test(writing),  cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(reading),        cmocka_unit_test(refusing),      cmocka_unit_test(many_metadata),
+        cmocka_unit_test(refusing_index), cmocka_unit_test(writing),       cmocka_unit_test(writing_limits),
+        cmocka_unit_test(writing_over),   cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

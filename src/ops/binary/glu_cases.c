@@ -39,6 +39,17 @@ static void typed(bw_case_sink *sink, bw_activation activation, bw_dtype dtype)
             bw_case_tolerance(c, 64, 0.02, 0);
             bw_case_run(c);
         }
+    for (int k = 0; k < 2; k++) { /* an output that is not contiguous */
+        static const int64_t strided[] = {3, 5, 67};
+        bw_case *c = bw_case_begin(sink, BW_OP_GLU, "activation %d, %s, a strided output %d", (int)activation,
+                                   bw_dtype_name(dtype), k);
+        bw_case_fill_normal(c, bw_case_in(c, dtype, 3, strided), 3);
+        bw_case_fill_normal(c, bw_case_in(c, dtype, 3, strided), 1);
+        bw_case_out_layout(c, dtype, 3, strided, k ? BW_CASE_TRANSPOSED : BW_CASE_GAPS);
+        bw_case_params(c, &(bw_glu_params){activation}, sizeof(bw_glu_params));
+        bw_case_tolerance(c, 64, 0.02, 0);
+        bw_case_run(c);
+    }
 }
 
 /* Every gate from -12 to 12, up 1: the activation's own error. */

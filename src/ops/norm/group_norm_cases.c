@@ -80,6 +80,18 @@ void bw_op_group_norm_cases(bw_case_sink *sink)
         bw_case_tolerance(c, 20, 4, 0);
         bw_case_run(c);
     }
+    for (int k = 0; k < 8; k++) { /* an output that is not contiguous */
+        static const int64_t dims[] = {2, 6, 5, 37};
+        bw_dtype dtype = types[k / 2];
+        bw_case *c = bw_case_begin(sink, BW_OP_GROUP_NORM, "%s, a strided output %d", bw_dtype_name(dtype), k % 2);
+        bw_case_fill_normal(c, bw_case_in(c, dtype, 4, dims), 1);
+        bw_case_fill_normal(c, bw_case_in(c, dtype, 1, dims + 1), 1);
+        bw_case_in_absent(c);
+        bw_case_out_layout(c, dtype, 4, dims, k % 2 ? BW_CASE_TRANSPOSED : BW_CASE_GAPS);
+        bw_case_params(c, &(bw_group_norm_params){3, 1e-3f}, sizeof(bw_group_norm_params));
+        bw_case_tolerance(c, dtype == BW_F64 ? 1000 : 1, 4, 0);
+        bw_case_run(c);
+    }
     refuse(sink, "groups that do not divide the channels", BW_F32, 3, 6, 4, 1e-5f);
     refuse(sink, "no groups", BW_F32, 3, 6, 0, 1e-5f);
     refuse(sink, "one dimension", BW_F32, 1, 6, 1, 1e-5f);

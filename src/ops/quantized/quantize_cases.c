@@ -11,7 +11,7 @@ static void dequantize(bw_case_sink *sink, bw_dtype dtype, bw_dtype out, int64_t
                                (long long)rows, (long long)k, bw_dtype_name(out));
     bw_case_fill_normal(c, bw_case_in(c, dtype, 2, (int64_t[]){rows, k}), 1);
     bw_case_out(c, out, 2, (int64_t[]){rows, k});
-    bw_case_exact(c);
+    bw_case_equal(c); /* random scales give NaN, of any payload */
     bw_case_run(c);
 }
 
@@ -24,7 +24,7 @@ static void dequantize_bytes(bw_case_sink *sink, bw_dtype dtype)
     for (int64_t i = 0; i < bw_dtype_bytes(dtype, k); i++)
         ((uint8_t *)x->data)[i] = (uint8_t)bw_rng_u32(bw_cases_rng(sink));
     bw_case_out(c, BW_F32, 1, &k);
-    bw_case_exact(c);
+    bw_case_equal(c); /* random scales give NaN, of any payload */
     bw_case_run(c);
 }
 

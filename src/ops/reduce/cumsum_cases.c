@@ -43,6 +43,16 @@ void bw_op_cumsum_cases(bw_case_sink *sink)
         bw_case_params(c, &(bw_cumsum_params){axis}, sizeof(bw_cumsum_params));
         bw_case_run(c);
     }
+    for (int k = 0; k < 16; k++) { /* an output that is not contiguous */
+        static const int64_t strided[] = {6, 70};
+        bw_case *c = bw_case_begin(sink, BW_OP_CUMSUM, "%s, a strided output %d, axis %d", bw_dtype_name(types[k / 4]),
+                                   k % 2, k / 2 % 2);
+        bw_case_fill_normal(c, bw_case_in(c, types[k / 4], 2, strided), 1);
+        bw_case_out_layout(c, types[k / 4], 2, strided, k % 2 ? BW_CASE_TRANSPOSED : BW_CASE_GAPS);
+        bw_case_params(c, &(bw_cumsum_params){k / 2 % 2}, sizeof(bw_cumsum_params));
+        bw_case_tolerance(c, 1, types[k / 4] == BW_F64 ? 70 : 70e-6, 0);
+        bw_case_run(c);
+    }
     bw_case *c = bw_case_begin(sink, BW_OP_CUMSUM, "specials");
     bw_tensor *x = bw_case_in(c, BW_F32, 2, (int64_t[]){9, 300});
     bw_case_fill_normal(c, x, 1);

@@ -97,6 +97,17 @@ static void cases(bw_case_sink *sink, bw_op op)
         bw_case_params(c, &(bw_reduce_params){7}, sizeof(bw_reduce_params));
         bw_case_run(c);
     }
+    for (int t = 0; t < 14; t++) { /* an output that is not contiguous */
+        if (!can(op, types[t / 2]))
+            continue;
+        static const int64_t strided[] = {5, 33, 7, 9}, kept[] = {5, 1, 7, 9};
+        bw_case *c = bw_case_begin(sink, op, "%s, a strided output %d", bw_dtype_name(types[t / 2]), t % 2);
+        bw_case_fill_normal(c, bw_case_in(c, types[t / 2], 4, strided), 1);
+        bw_case_out_layout(c, is_arg(op) ? BW_U32 : types[t / 2], 4, kept, t % 2 ? BW_CASE_TRANSPOSED : BW_CASE_GAPS);
+        bw_case_params(c, &(bw_reduce_params){2}, sizeof(bw_reduce_params));
+        bw_case_tolerance(c, 33, types[t / 2] == BW_F64 ? 33 : 33e-3, 0);
+        bw_case_run(c);
+    }
     bw_dtype y = is_arg(op) ? BW_U32 : BW_F32;
     refuse(sink, op, "axes beyond the last", BW_F32, y, 8, 3, (int64_t[]){4, 0, 6});
     refuse(sink, op, "another shape", BW_F32, y, 4, 2, (int64_t[]){4, 1});

@@ -58,6 +58,17 @@ static void cases(bw_case_sink *sink, bw_op op)
             (shape){bw_cases_between(sink, 1, 3), bw_cases_between(sink, 1, 9), bw_cases_between(sink, 1, 20),
                     2 * bw_cases_between(sink, 1, 150)},
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), bw_cases_between(sink, 0, 1), false);
+    for (int k = 0; k < 8; k++) { /* an output that is not contiguous */
+        static const int64_t dims[] = {2, 5, 5, 34}, table[] = {5, 17};
+        bw_dtype dtype = types[k / 2];
+        bw_case *c = bw_case_begin(sink, op, "%s, a strided output %d", bw_dtype_name(dtype), k % 2);
+        bw_case_fill_normal(c, bw_case_in(c, dtype, 4, dims), 1);
+        bw_case_fill_uniform(c, bw_case_in(c, dtype, 2, table), -1, 1);
+        bw_case_fill_uniform(c, bw_case_in(c, dtype, 2, table), -1, 1);
+        bw_case_out_layout(c, dtype, 4, dims, k % 2 ? BW_CASE_TRANSPOSED : BW_CASE_GAPS);
+        bw_case_tolerance(c, 2, 3, 0);
+        bw_case_run(c);
+    }
     refuse(sink, op, "an odd d", 4, 7, 4, 3, 2);
     refuse(sink, op, "three dimensions", 3, 8, 4, 4, 2);
     refuse(sink, op, "tables of another length", 4, 8, 5, 4, 2);

@@ -125,6 +125,21 @@ static void cases(bw_case_sink *sink, bw_op op)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         shapes(sink, op, types[t]);
     nothing(sink, op);
+    for (int k = 0; k < 8; k++) { /* an output that is not contiguous */
+        static const int64_t dims[] = {3, 7, 67};
+        how h = {.scale = 1, .eps = 1e-5f, .has_w = true};
+        bw_case *c = bw_case_begin(sink, op, "%s, a strided output %d", bw_dtype_name(types[k / 2]), k % 2);
+        bw_case_fill_normal(c, bw_case_in(c, types[k / 2], 3, dims), 1);
+        if (is_norm(op))
+            bw_case_fill_normal(c, bw_case_in(c, types[k / 2], 1, dims + 2), 1);
+        if (op == BW_OP_LAYERNORM)
+            bw_case_in_absent(c);
+        bw_case_out_layout(c, types[k / 2], 3, dims, k % 2 ? BW_CASE_TRANSPOSED : BW_CASE_GAPS);
+        if (is_norm(op))
+            bw_case_params(c, &h.eps, sizeof h.eps);
+        set_tolerance(c, op, types[k / 2], 67, &h);
+        bw_case_run(c);
+    }
     refuse(sink, op, "another shape", BW_F32, 7, 8, 1e-5f);
     refuse(sink, op, "an integer", BW_I64, 8, 8, 1e-5f);
     if (!is_norm(op))

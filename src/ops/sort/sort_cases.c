@@ -88,6 +88,20 @@ static void cases(bw_case_sink *sink, bw_op op)
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), bw_cases_between(sink, 0, n),
             (values)bw_cases_between(sink, 0, 2), (int)bw_cases_between(sink, 0, 50));
     }
+    for (int t = 0; t < 14; t++) { /* outputs that are not contiguous */
+        static const int64_t whole[] = {3, 5, 67};
+        bw_case_layout layout = t % 2 ? BW_CASE_TRANSPOSED : BW_CASE_GAPS;
+        bw_case *c = bw_case_begin(sink, op, "%s, a strided output %d", bw_dtype_name(types[t / 2]), t % 2);
+        bw_case_fill_normal(c, bw_case_in(c, types[t / 2], 3, whole), 1);
+        const int64_t *out = op == BW_OP_TOPK ? (const int64_t[]){3, 5, 9} : whole;
+        if (op == BW_OP_TOPK) {
+            bw_case_out_layout(c, types[t / 2], 3, out, layout);
+            bw_case_params(c, &(bw_topk_params){t % 3 == 0}, sizeof(bw_topk_params));
+        }
+        bw_case_out_layout(c, BW_U32, 3, out, layout);
+        bw_case_exact(c);
+        bw_case_run(c);
+    }
     refuse(sink, op, "other rows", BW_F32, BW_U32, 2, 8, 0);
     refuse(sink, op, "more columns", BW_F32, BW_U32, 3, 9, 0);
     refuse(sink, op, "indices that are no u32", BW_F32, BW_I64, 3, 8, 0);
