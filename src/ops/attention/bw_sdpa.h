@@ -5,9 +5,9 @@
  *
  *     s = scale * q k^T;  if softcap > 0: s = softcap * tanh(s / softcap);  s = s + mask;  out = softmax(s) v
  *
- * causal: query t sees keys 0 .. t + S - T only (the last query sees all), and no key whose score is minus infinity. A
- * key that is not seen adds nothing, even if its values are not finite (whether they tell where a seen key's weight is
- * too small for f32 is open). A query that sees no key gives zeros. */
+ * causal: query t sees keys 0 .. t + S - T only (the last query sees all); no query sees a key where its mask is minus
+ * infinity. A key that is not seen adds nothing, even if its values are not finite (whether they show where a seen
+ * key's weight is too small for f32 is open). A query that sees no key gives zeros. */
 #ifndef BW_SDPA_H
 #define BW_SDPA_H
 
