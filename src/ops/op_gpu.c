@@ -41,12 +41,14 @@ bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void 
     bw_gpu_entry_name(call, name);
     if (loop.n == 0)
         return BW_OK;
+    enum { MOST = INT32_MAX };
+    bool is_even = is_dense(&loop);
     int64_t rows = loop.dims[0], row = loop.n / rows, step = rows;
-    if (loop.n > UINT32_MAX && !is_dense(&loop)) {
-        if (row > UINT32_MAX)
+    if (loop.n > MOST && !is_even) {
+        if (row > MOST)
             return bw_op_fail(call, err, "%lld elements in one row of strides are more than %s walks", (long long)row,
                               device->name);
-        step = UINT32_MAX / row;
+        step = MOST / row;
     }
     for (int64_t first = 0; first < rows; first += step) {
         int64_t count = rows - first < step ? rows - first : step;
@@ -54,7 +56,9 @@ bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void 
         loop.n = count * row;
         for (int k = 0; k <= n_in; k++)
             data[k] = (char *)tensors[k]->data + first * loop.strides[k][0] * bw_dtype_block_bytes(tensors[k]->dtype);
-        bw_gpu_grid grid = bw_gpu_grid_for(device, loop.n, 4);
+        bw_gpu_grid grid = {.blocks = {(uint32_t)((loop.n + 255) / 256), 1, 1}, .threads = 256};
+        if (is_even)
+            grid = bw_gpu_grid_for(device, loop.n, 4);
         BW_TRY(bw_gpu_run(device, name, &grid, args, err));
     }
     return BW_OK;

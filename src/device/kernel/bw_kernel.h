@@ -214,11 +214,11 @@ template <int N, typename F> BW_DEVICE void bw_for_each(const bw_loop &loop, F b
                 at[k] = i;
             body(at);
         }
-    } else { /* fewer than 2^32 elements: the host sees to it */
-        for (int64_t i = bw_grid_thread(); i < loop.n; i += step) {
-            bw_loop_offsets<N, uint32_t>(loop, (uint32_t)i, at);
-            body(at);
-        }
+    } else if (bw_grid_thread() < loop.n) {
+        /* One thread per element, at most 2^31: the host sees to both. A loop would keep every stride in scalar
+         * registers. */
+        bw_loop_offsets<N, uint32_t>(loop, (uint32_t)bw_grid_thread(), at);
+        body(at);
     }
 }
 
