@@ -26,7 +26,7 @@ static void one(bw_case_sink *sink, bw_op op, bool is_compare, bw_dtype dtype, i
     bw_case_fill_special(c, a, n_special);
     bw_case_fill_special(c, b, n_special);
     bw_case_out(c, is_compare ? BW_U8 : dtype, n_dims, dims);
-    bw_case_exact(c);
+    bw_case_equal(c);
     bw_case_run(c);
 }
 
@@ -49,7 +49,7 @@ static void broadcast(bw_case_sink *sink, bw_op op, bool is_compare, bw_dtype dt
         fill(c, bw_case_in(c, dtype, shapes[i].n_a, shapes[i].a), 3);
         fill(c, bw_case_in(c, dtype, shapes[i].n_b, shapes[i].b), 3);
         bw_case_out(c, is_compare ? BW_U8 : dtype, shapes[i].n_y, shapes[i].y);
-        bw_case_exact(c);
+        bw_case_equal(c);
         bw_case_run(c);
     }
 }
@@ -88,7 +88,7 @@ static void cases(bw_case_sink *sink, bw_op op, bool is_compare)
             fill(c, bw_case_in(c, dtype, 2, (int64_t[]){31, 577}), 9);
             fill(c, bw_case_in(c, dtype, 2, (int64_t[]){31, 577}), 9);
             bw_case_out_alias(c, alias);
-            bw_case_exact(c);
+            bw_case_equal(c);
             bw_case_run(c);
         }
     if (op == BW_OP_BADD && bw_cases_n_random(sink)) { /* past the caches */
@@ -97,7 +97,7 @@ static void cases(bw_case_sink *sink, bw_op op, bool is_compare)
         bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, shape), -9, 9);
         bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 1, shape + 1), -9, 9);
         bw_case_out(large, BW_F32, 2, shape);
-        bw_case_exact(large);
+        bw_case_equal(large);
         bw_case_run(large);
         /* rows of odd length, one value for each: some rows' first streamed block is one element */
         static const int64_t odd[] = {9000, 1001};
@@ -105,14 +105,14 @@ static void cases(bw_case_sink *sink, bw_op op, bool is_compare)
         bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, odd), -9, 9);
         bw_case_fill_uniform(large, bw_case_in(large, BW_F32, 2, (int64_t[]){9000, 1}), -9, 9);
         bw_case_out(large, BW_F32, 2, odd);
-        bw_case_exact(large);
+        bw_case_equal(large);
         bw_case_run(large);
     }
     bw_case *c = bw_case_begin(sink, op, "into gaps");
     fill(c, bw_case_in(c, BW_BF16, 2, (int64_t[]){37, 101}), 9);
     fill(c, bw_case_in(c, BW_BF16, 2, (int64_t[]){37, 101}), 9);
     bw_case_out_strided(c, is_compare ? BW_U8 : BW_BF16, 2, (int64_t[]){37, 101}, (int64_t[]){2, 80});
-    bw_case_exact(c);
+    bw_case_equal(c);
     bw_case_run(c);
 
     bw_dtype y = is_compare ? BW_U8 : BW_F32;
