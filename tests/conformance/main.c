@@ -125,6 +125,13 @@ static void run_op(bw_case_sink *sink, bw_op op, uint64_t seed)
            (double)(bw_clock_now_ns() - begin) * 1e-9);
 }
 
+static void close_devices(bw_case_sink *sink)
+{
+    for (int i = 0; i < N_TEAMS; i++)
+        bw_device_close(sink->devices[i]);
+    bw_device_close(sink->cpu);
+}
+
 int main(int argc, char **argv)
 {
     options o = {.device = "cpu:0", .seed = 1};
@@ -139,6 +146,7 @@ int main(int argc, char **argv)
         ok = bw_device_open(o.device, i + 1, &sink.devices[i], &err) == BW_OK;
     if (!ok) {
         fprintf(stderr, "%s\n", err.text);
+        close_devices(&sink);
         return 2;
     }
     if (!o.is_list)
@@ -156,9 +164,7 @@ int main(int argc, char **argv)
     if (o.is_list)
         sink_print_entries(&sink, o.is_names);
     int n_missing = o.require ? sink_require_entries(&sink, o.require) : 0;
-    for (int i = 0; i < N_TEAMS; i++)
-        bw_device_close(sink.devices[i]);
-    bw_device_close(sink.cpu);
+    close_devices(&sink);
     bw_free(sink.entries);
     if (n_ops == 0 || !ok || n_missing < 0) {
         if (n_ops == 0)
