@@ -211,7 +211,7 @@ says 'no command /nonsense'
 chat 'a\377b\n' "$tiny" -n 8
 same $got 1 "$what, not UTF-8"
 says 'not UTF-8'
-chat 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\nabc\n' "$tiny" -n 4 --ctx 48
+chat 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\nabc\n' "$tiny" -n 4 --ctx 48 --temp 0
 same $got 1 "$what, too long"
 says 'context'
 same "$(wc -l <"$dir/out")" 1 "$what: the next line is answered"
