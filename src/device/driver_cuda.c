@@ -20,7 +20,6 @@ typedef unsigned long long device_address;
 /* CU(result, name, arguments): one row per function. */
 #define CU_FUNCTIONS                                                                                                   \
     CU(cuInit, (unsigned flags))                                                                                       \
-    CU(cuDriverGetVersion, (int *version))                                                                             \
     CU(cuDeviceGetCount, (int *count))                                                                                 \
     CU(cuDeviceGet, (int *device, int index))                                                                          \
     CU(cuDeviceGetName, (char *name, int n, int device))                                                               \

@@ -39,6 +39,12 @@ bw_status bw_op_check_cache(const bw_op_call *call, const bw_tensor *t, const ch
 /* The CPU levels as a variant's `supports`. */
 bool bw_variant_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
 bool bw_variant_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
+/* in0 of a float type that f32 holds: what kernels over vectors of f32 serve, on any CPU or with a level; and the types
+ * that are left, f64 and the integers. */
+bool bw_variant_f32(const bw_op_call *call, const bw_cpu_features *cpu);
+bool bw_variant_f32_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
+bool bw_variant_f32_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
+bool bw_variant_not_f32(const bw_op_call *call, const bw_cpu_features *cpu);
 
 /* A tensor seen as rows of its last dimension. Leading dimensions that follow each other without gaps are merged, so
  * that most tensors have one row stride. */

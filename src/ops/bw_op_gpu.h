@@ -17,6 +17,6 @@ bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void 
 void bw_gpu_entry_name(const bw_op_call *call, char name[64]);
 
 /* Launchers of ops that need nothing else. */
-bw_op_gpu_kernel bw_gpu_each_0, bw_gpu_each_1, bw_gpu_each_2, bw_gpu_each_3; /* by number of inputs */
+bw_op_gpu_kernel bw_gpu_each_1, bw_gpu_each_2, bw_gpu_each_3; /* by number of inputs */
 
 #endif

@@ -130,6 +130,27 @@ bool bw_variant_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
     return cpu->avx512;
 }
 
+bool bw_variant_f32(const bw_op_call *call, const bw_cpu_features *cpu)
+{
+    (void)cpu;
+    return (BW_MASK_HALVES | BW_MASK(BW_F32) | BW_MASK(BW_F8_E4M3)) >> call->in[0]->dtype & 1;
+}
+
+bool bw_variant_f32_avx2(const bw_op_call *call, const bw_cpu_features *cpu)
+{
+    return cpu->avx2 && bw_variant_f32(call, cpu);
+}
+
+bool bw_variant_f32_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
+{
+    return cpu->avx512 && bw_variant_f32(call, cpu);
+}
+
+bool bw_variant_not_f32(const bw_op_call *call, const bw_cpu_features *cpu)
+{
+    return !bw_variant_f32(call, cpu);
+}
+
 void bw_rows_init(bw_rows *rows, const bw_tensor *t)
 {
     *rows = (bw_rows){.n_rows = 1, .n_columns = t->dims[t->n_dims - 1], .n_dims = 0};

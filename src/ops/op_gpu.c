@@ -64,11 +64,6 @@ bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void 
     return BW_OK;
 }
 
-bw_status bw_gpu_each_0(const bw_op_call *call, bw_device *device, bw_err *err)
-{
-    return bw_gpu_each(call, device, 0, NULL, 0, err);
-}
-
 bw_status bw_gpu_each_1(const bw_op_call *call, bw_device *device, bw_err *err)
 {
     return bw_gpu_each(call, device, 1, NULL, 0, err);

@@ -6,6 +6,8 @@
 #ifndef BW_ELEMENT_H
 #define BW_ELEMENT_H
 
+#include <math.h>
+
 #include "bw_dtype.h"
 
 bool bw_dtype_is_integer(bw_dtype dtype);
@@ -22,5 +24,17 @@ void bw_element_set_i64(bw_dtype dtype, void *data, int64_t i, int64_t value);
 int64_t bw_f64_to_i64(double value);
 /* What the type holds after bw_element_set_f64, as f64. */
 double bw_element_round(bw_dtype dtype, double value);
+
+/* To f32 so that a second rounding to a shorter type gives what one rounding would: inexact values become odd. */
+static inline float bw_f64_to_f32_odd(double x)
+{
+    float f = (float)x;
+    if (isnan(x) || (double)f == x)
+        return f;
+    uint32_t bits = bw_f32_bits(f);
+    if (fabs((double)f) > fabs(x))
+        bits--;
+    return bw_f32_from_bits(bits | 1);
+}
 
 #endif

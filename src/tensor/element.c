@@ -38,18 +38,6 @@ static void integer_range(bw_dtype dtype, int64_t *low, int64_t *high)
                               : INT64_MAX;
 }
 
-/* To f32 so that a second rounding to a shorter type gives what one rounding would: inexact values become odd. */
-static float f64_to_f32_odd(double x)
-{
-    float f = (float)x;
-    if (isnan(x) || (double)f == x)
-        return f;
-    uint32_t bits = bw_f32_bits(f);
-    if (fabs((double)f) > fabs(x))
-        bits--;
-    return bw_f32_from_bits(bits | 1);
-}
-
 double bw_element_f64(bw_dtype dtype, const void *data, int64_t i)
 {
     const uint16_t *half = data;
@@ -100,13 +88,13 @@ void bw_element_set_f64(bw_dtype dtype, void *data, int64_t i, double value)
         ((double *)data)[i] = value;
         return;
     case BW_F16:
-        half[i] = bw_f32_to_f16(f64_to_f32_odd(value));
+        half[i] = bw_f32_to_f16(bw_f64_to_f32_odd(value));
         return;
     case BW_BF16:
-        half[i] = bw_f32_to_bf16(f64_to_f32_odd(value));
+        half[i] = bw_f32_to_bf16(bw_f64_to_f32_odd(value));
         return;
     case BW_F8_E4M3:
-        ((uint8_t *)data)[i] = bw_f32_to_f8_e4m3(f64_to_f32_odd(value));
+        ((uint8_t *)data)[i] = bw_f32_to_f8_e4m3(bw_f64_to_f32_odd(value));
         return;
     default:
         break;

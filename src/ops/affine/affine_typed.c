@@ -1,32 +1,7 @@
 /* AFFINE for the types that vectors of f32 do not serve: f64 and the integers. */
 #include "bw_op_check.h"
 
-bool bw_affine_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_affine_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_affine_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_affine_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
 bw_op_kernel bw_affine_typed;
-
-bool bw_affine_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    (void)cpu;
-    return (BW_MASK_HALVES | BW_MASK(BW_F32) | BW_MASK(BW_F8_E4M3)) >> call->in[0]->dtype & 1;
-}
-
-bool bw_affine_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return !bw_affine_supports_f32(call, cpu);
-}
-
-bool bw_affine_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx2 && bw_affine_supports_f32(call, cpu);
-}
-
-bool bw_affine_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx512 && bw_affine_supports_f32(call, cpu);
-}
 
 /* Every integer type in unsigned arithmetic of its width, which wraps as the signed types do. */
 #define ROW(type, wide, mul, add)                                                                                      \

@@ -11,10 +11,6 @@ enum {
 
 size_t bw_sdpa_scratch(const bw_op_call *call);
 size_t bw_sdpa_typed_scratch(const bw_op_call *call);
-bool bw_sdpa_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_sdpa_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_sdpa_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_sdpa_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
 bw_op_kernel bw_sdpa_typed;
 
 /* A query's mask: element (b, h, t, s) at data[s * step]; NULL without a mask. */

@@ -4,27 +4,6 @@
 #include "attention/sdpa.h"
 #include "matmul/gemm.h"
 
-bool bw_sdpa_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    (void)cpu;
-    return call->in[0]->dtype != BW_F64;
-}
-
-bool bw_sdpa_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return !bw_sdpa_supports_f32(call, cpu);
-}
-
-bool bw_sdpa_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx2 && bw_sdpa_supports_f32(call, cpu);
-}
-
-bool bw_sdpa_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx512 && bw_sdpa_supports_f32(call, cpu);
-}
-
 size_t bw_sdpa_scratch(const bw_op_call *call)
 {
     return BW_GEMM_SCRATCH + BW_SDPA_ROWS * ((size_t)BW_SDPA_KEYS + (size_t)call->in[2]->dims[3]) * sizeof(float);

@@ -2,32 +2,7 @@
 #include "binary/binary_scalar.h"
 #include "bw_op_check.h"
 
-bool bw_binary_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_binary_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_binary_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_binary_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
 bw_op_kernel bw_binary_typed, bw_glu_typed;
-
-bool bw_binary_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    (void)cpu;
-    return (BW_MASK_HALVES | BW_MASK(BW_F32) | BW_MASK(BW_F8_E4M3)) >> call->in[0]->dtype & 1;
-}
-
-bool bw_binary_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return !bw_binary_supports_f32(call, cpu);
-}
-
-bool bw_binary_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx2 && bw_binary_supports_f32(call, cpu);
-}
-
-bool bw_binary_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx512 && bw_binary_supports_f32(call, cpu);
-}
 
 /* n elements; a, b and y step by sa, sb, sy elements. */
 typedef void row_fn(const void *a, int64_t sa, const void *b, int64_t sb, void *y, int64_t sy, int64_t n);

@@ -18,8 +18,8 @@ bw_op_kernel BW_LEVEL(bw_cast);
         return;                                                                                                        \
     } while (0)
 #define TO_F32(v) (float)(v)
-#define TO_ODD(v) bw_cast_f64_odd((double)(v))
-#define TO_STICKY_ODD(v) bw_cast_f64_odd(bw_cast_i64_sticky(v))
+#define TO_ODD(v) bw_f64_to_f32_odd((double)(v))
+#define TO_STICKY_ODD(v) bw_f64_to_f32_odd(bw_cast_i64_sticky(v))
 
 /* n elements of any type, `step` apart, to f32; to odd where short floats follow. */
 static void cast_load(bw_dtype dtype, const void *src, int64_t step, float *dst, int64_t n, bool to_odd)

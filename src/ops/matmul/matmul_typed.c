@@ -2,32 +2,7 @@
 #include "matmul/gemm.h"
 #include "matmul/matmul.h"
 
-bool bw_matmul_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_matmul_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_matmul_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_matmul_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
 bw_op_kernel bw_matmul_typed;
-
-bool bw_matmul_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    (void)cpu;
-    return (BW_MASK_HALVES | BW_MASK(BW_F32) | BW_MASK(BW_F8_E4M3)) >> call->in[0]->dtype & 1;
-}
-
-bool bw_matmul_supports_typed(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return !bw_matmul_supports_f32(call, cpu);
-}
-
-bool bw_matmul_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx2 && bw_matmul_supports_f32(call, cpu);
-}
-
-bool bw_matmul_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx512 && bw_matmul_supports_f32(call, cpu);
-}
 
 size_t bw_gemm_scratch(const bw_op_call *call)
 {

@@ -1,8 +1,5 @@
 /* SOFTMAX's launch. */
-#include <stdio.h>
-
-#include "bw_gpu.h"
-#include "bw_op_check.h"
+#include "bw_op_gpu.h"
 
 bw_op_gpu_kernel bw_softmax_gpu;
 
@@ -19,7 +16,7 @@ bw_status bw_softmax_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     int64_t first_row = 0;
     void *args[] = {&rows, &first_row, &x.data, &y.data, &n, &x_step, &y_step};
     char name[64];
-    snprintf(name, sizeof name, "softmax_%s", bw_dtype_name(x.dtype));
+    bw_gpu_entry_name(call, name);
     enum { MOST = 1 << 23 }; /* workgroups in a grid: HIP counts threads in 32 bits */
     for (; first_row < rows.n; first_row += MOST) {
         int64_t left = rows.n - first_row;

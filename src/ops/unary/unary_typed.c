@@ -2,32 +2,7 @@
 #include "bw_op_check.h"
 #include "unary/unary_f64.h"
 
-bool bw_unary_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_unary_supports_f64(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_unary_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu);
-bool bw_unary_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu);
 bw_op_kernel bw_unary_typed;
-
-bool bw_unary_supports_f64(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    (void)cpu;
-    return call->in[0]->dtype == BW_F64;
-}
-
-bool bw_unary_supports_f32(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return !bw_unary_supports_f64(call, cpu);
-}
-
-bool bw_unary_supports_avx2(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx2 && bw_unary_supports_f32(call, cpu);
-}
-
-bool bw_unary_supports_avx512(const bw_op_call *call, const bw_cpu_features *cpu)
-{
-    return cpu->avx512 && bw_unary_supports_f32(call, cpu);
-}
 
 typedef void row_fn(const double *x, int64_t from, double *y, int64_t to, int64_t n, double p);
 
