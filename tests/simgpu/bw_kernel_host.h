@@ -138,7 +138,7 @@ template <typename T> struct sim_lanes {
     BW_DEVICE_SPECIAL T operator[](int lane) const
     {
         T value;
-        __builtin_memcpy(&value, slots + sim_lane(lane, SIM_AT) * SIM_SLOT_BYTES, sizeof value);
+        __builtin_memcpy(&value, slots + sim_lane(lane, SIM_AT) * (int)sizeof value, sizeof value);
         return value;
     }
 };

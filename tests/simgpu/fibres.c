@@ -58,7 +58,7 @@ static struct {
     int barrier_line;
     bool has_failed;
     uint64_t seed, random;
-    _Alignas(64) unsigned char slots[2][SIM_MAX_THREADS][SIM_SLOT_BYTES];
+    _Alignas(64) unsigned char slots[2][N_WAVES][SIM_WAVE * SIM_SLOT_BYTES];
     _Alignas(64) unsigned char dynamic_shared[SIM_MAX_SHARED];
 } sim;
 
@@ -217,6 +217,11 @@ static void check_barrier(void)
     sim.n_barriers++;
 }
 
+static bool is_place(const char *file, int line, const char *other_file, int other_line)
+{
+    return line == other_line && (file == other_file || strcmp(file, other_file) == 0);
+}
+
 void sim_barrier(const char *file, int line)
 {
     int thread = sim_now.thread;
@@ -224,7 +229,7 @@ void sim_barrier(const char *file, int line)
     if (sim.n_in_barrier == 0) {
         sim.barrier_file = file;
         sim.barrier_line = line;
-    } else if (line != sim.barrier_line || strcmp(file, sim.barrier_file) != 0) {
+    } else if (!is_place(file, line, sim.barrier_file, sim.barrier_line)) {
         sim_fail("thread %d is in the barrier at %s:%d while others wait in that at %s:%d", thread, file, line,
                  sim.barrier_file, sim.barrier_line);
     }
@@ -243,11 +248,11 @@ const unsigned char *sim_wave_share(const void *mine, size_t n_bytes, const char
     int thread = sim_now.thread, index = thread / SIM_WAVE;
     wave *w = &sim.waves[index];
     int turn = w->turn;
-    memcpy(sim.slots[turn][thread], mine, n_bytes);
+    memcpy(sim.slots[turn][index] + (size_t)(thread % SIM_WAVE) * n_bytes, mine, n_bytes);
     if (w->n_in_wave == 0) {
         w->file = file;
         w->line = line;
-    } else if (line != w->line || strcmp(file, w->file) != 0) {
+    } else if (!is_place(file, line, w->file, w->line)) {
         sim_fail("lane %d of wave %d is in the operation at %s:%d while others are in that at %s:%d", thread % SIM_WAVE,
                  index, file, line, w->file, w->line);
     }
@@ -261,7 +266,7 @@ const unsigned char *sim_wave_share(const void *mine, size_t n_bytes, const char
         w->turn = !turn;
     }
     wait_here();
-    return sim.slots[turn][index * SIM_WAVE];
+    return sim.slots[turn][index];
 }
 
 int sim_lane(int lane, const char *file, int line)

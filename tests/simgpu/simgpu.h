@@ -23,7 +23,7 @@ extern struct sim_place sim_now;
 /* All threads of the workgroup. file, line: where the kernel says it; all must say it at the same place. */
 void sim_barrier(const char *file, int line);
 /* All lanes of the wave, at the same place. Each hands over n_bytes (at most SIM_SLOT_BYTES; 0 is a wave's barrier).
- * Returns what all handed over, SIM_SLOT_BYTES apart, lane 0 first; good until this lane's next call. */
+ * Returns what all handed over, n_bytes apart, lane 0 first; good until this lane's next call. */
 const unsigned char *sim_wave_share(const void *mine, size_t n_bytes, const char *file, int line);
 /* A lane's number that was asked for, if it may be read; else the launch ends with an error. */
 int sim_lane(int lane, const char *file, int line);
