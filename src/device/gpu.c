@@ -1,4 +1,4 @@
-/* The GPU rows of the device table, above whichever driver: memory, one stream, code objects and kernels by name. */
+/* The GPU rows of the device table, above whichever driver: memory, one stream, kernels by name. */
 #include "gpu_private.h"
 
 #include <inttypes.h>
@@ -29,6 +29,7 @@ static void gpu_destroy(bw_device *device)
         bw_free(g->kernels[i]);
     bw_free(g->kernels);
     bw_free(g->modules);
+    bw_kernel_images_close(&g->images);
     bw_free(g);
 }
 
@@ -43,45 +44,18 @@ static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GP
 
 /* ---- code objects and kernels ---------------------------------------------------------------------------------- */
 
-/* "sm_90" runs what was built for the same major version and at most the same minor one. */
-static bool sm_runs(const char *card, const char *built)
-{
-    int have, want;
-    return sscanf(card, "sm_%d", &have) == 1 && sscanf(built, "sm_%d", &want) == 1 && have / 10 == want / 10 &&
-           want <= have;
-}
-
-/* The best target that the card runs, or NULL. */
-static const char *choose_target(const bw_gpu *g)
-{
-    const char *best = NULL;
-    for (int i = 0; i < bw_n_code_objects; i++) {
-        const char *target = bw_code_objects[i].target;
-        if (strcmp(target, g->info.target) == 0)
-            return target;
-        if (g->device.kind == BW_DEVICE_CUDA && sm_runs(g->info.target, target) && (!best || strcmp(target, best) > 0))
-            best = target;
-    }
-    return best;
-}
-
 static bw_status load_modules(bw_gpu *g, bw_err *err)
 {
-    const char *target = choose_target(g);
-    if (!target)
-        return bw_fail(err, BW_E_DEVICE, "%s: this build holds no kernels for %s; build with them (docs/rocm.md)",
-                       g->label, g->info.target);
-    g->modules = bw_alloc_zero((size_t)bw_n_code_objects, sizeof *g->modules);
+    BW_TRY(bw_kernel_images_open(g->label, g->info.target, &g->images, err));
+    g->modules = bw_alloc_zero((size_t)g->images.n_images, sizeof *g->modules);
     if (!g->modules)
         return bw_fail_memory(err, sizeof *g->modules, "code objects");
-    for (int i = 0; i < bw_n_code_objects; i++) {
-        const bw_code_object *o = &bw_code_objects[i];
-        if (strcmp(o->target, target) != 0)
-            continue;
-        int error = g->driver->module_load(o->begin, &g->modules[g->n_modules]);
+    for (int i = 0; i < g->images.n_images; i++) {
+        const bw_kernel_image *image = &g->images.images[i];
+        int error = g->driver->module_load(image->data, &g->modules[g->n_modules]);
         if (error)
-            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, o->family, target,
-                           g->driver->error_text(error));
+            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, image->family,
+                           g->images.target, g->driver->error_text(error));
         g->n_modules++;
     }
     return BW_OK;
@@ -182,6 +156,8 @@ bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, b
     if (!g)
         return bw_fail_memory(err, sizeof *g, "a device");
     g->driver = driver;
+    const char *pool = getenv("BW_GPU_POOL");
+    g->no_pool = pool && strcmp(pool, "0") == 0;
     g->device = (bw_device){
         .vtable = driver->kind == BW_DEVICE_ROCM ? &rocm_vtable : &cuda_vtable, .kind = driver->kind, .index = index};
     g->device.cpu = bw_cpu_get_features();

@@ -65,7 +65,9 @@ bw_status bw_gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, con
     bw_gpu *g = bw_gpu_of(device);
     *buffer = (bw_buffer){.n_bytes = n_bytes, .reserved = n_bytes};
     BW_TRY(bw_gpu_enter(g, err));
-    if (n_bytes <= pooled_bytes) {
+    if (n_bytes == 0)
+        buffer->reserved = 1;
+    if (n_bytes <= pooled_bytes && !g->no_pool) {
         buffer->reserved = class_of(n_bytes);
         buffer->data = take_idle(g, buffer->reserved);
         if (buffer->data)
@@ -94,7 +96,7 @@ void bw_gpu_release(bw_device *device, bw_buffer *buffer)
     *buffer = (bw_buffer){0};
     if (!b.data)
         return;
-    if (b.reserved <= pooled_bytes && g->idle_bytes + b.reserved <= pool_bytes &&
+    if (!g->no_pool && b.reserved <= pooled_bytes && g->idle_bytes + b.reserved <= pool_bytes &&
         bw_reserve((void **)&g->idle, &g->idle_capacity, g->n_idle + 1, sizeof *g->idle)) {
         g->idle[g->n_idle++] = (bw_gpu_idle){b.data, b.reserved};
         g->idle_bytes += b.reserved;

@@ -4,6 +4,7 @@
 #define BW_GPU_PRIVATE_H
 
 #include "gpu_driver.h"
+#include "kernel_images.h"
 
 enum { BW_STAGES = 4 }; /* slots of the staging ring, BW_STAGE_BYTES each */
 
@@ -26,7 +27,9 @@ typedef struct bw_gpu {
     bw_gpu_info info;
     char label[100]; /* "rocm:0 (AMD Instinct MI250X)", for errors; without the card's name while that is unknown */
     bool is_lost;    /* the driver said so: every call fails from now on */
-    void **modules;  /* [n_modules], one per code object for this card */
+    bool no_pool;    /* BW_GPU_POOL=0: what is released goes back at once, for tests that look at single allocations */
+    bw_kernel_images images;
+    void **modules; /* [n_modules], one per image */
     int n_modules;
     bw_gpu_kernel **kernels; /* found so far, sorted by name */
     size_t n_kernels, kernels_capacity;
