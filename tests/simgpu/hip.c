@@ -45,6 +45,32 @@ static allocation *allocations; /* [n_allocations], by address */
 static size_t n_allocations, used_bytes;
 static int stream_token;
 
+/* What is being recorded for a graph. */
+typedef struct sim_node {
+    struct sim_node *next;
+    const sim_kernel *kernel; /* NULL: a copy */
+    unsigned grid[3], threads, shared_bytes;
+    void **args; /* [n_args], each in memory of its own */
+    void *dst;
+    const void *src;
+    size_t n_bytes;
+    int kind;
+} sim_node;
+
+typedef struct sim_graph {
+    sim_node *first, **last;
+} sim_graph;
+
+static sim_graph *capture; /* what is being recorded */
+
+static sim_node *add_node(void)
+{
+    sim_node *node = calloc(1, sizeof *node);
+    *capture->last = node;
+    capture->last = &node->next;
+    return node;
+}
+
 const char *hipGetErrorString(int error)
 {
     switch (error) {
@@ -225,6 +251,14 @@ int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *s
 {
     if (kind < BW_HIP_HOST_TO_DEVICE || kind > BW_HIP_DEVICE_TO_DEVICE || stream != &stream_token)
         return INVALID;
+    if (capture) {
+        sim_node *node = add_node();
+        node->dst = dst;
+        node->src = src;
+        node->n_bytes = n_bytes;
+        node->kind = kind;
+        return 0;
+    }
     pthread_mutex_lock(&lock);
     bool good = is_device(dst, n_bytes) == (kind != BW_HIP_DEVICE_TO_HOST) &&
                 is_device(src, n_bytes) == (kind != BW_HIP_HOST_TO_DEVICE);
@@ -234,6 +268,34 @@ int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *s
         snprintf(sim_error, sizeof sim_error, "a copy of %zu bytes leaves its allocation", n_bytes);
     pthread_mutex_unlock(&lock);
     return good ? 0 : INVALID;
+}
+
+int hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t n_bytes, void *stream)
+{
+    return dst_device == 0 && src_device == 0 ? hipMemcpyAsync(dst, src, n_bytes, BW_HIP_DEVICE_TO_DEVICE, stream)
+                                              : INVALID;
+}
+
+int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
+{
+    pthread_mutex_lock(&lock);
+    bool good = !capture && stream == &stream_token && is_device(dst, n_bytes);
+    if (good)
+        memset(dst, value, n_bytes);
+    pthread_mutex_unlock(&lock);
+    return good ? 0 : INVALID;
+}
+
+int hipHostMalloc(void **address, size_t n_bytes, unsigned flags)
+{
+    *address = flags == 0 ? malloc(n_bytes) : NULL;
+    return *address ? 0 : BW_HIP_OUT_OF_MEMORY;
+}
+
+int hipHostFree(void *address)
+{
+    free(address);
+    return 0;
 }
 
 /* ---- streams, modules, launches ---------------------------------------------------------------------------------- */
@@ -285,6 +347,120 @@ int hipModuleGetFunction(void **function, void *module, const char *name)
     return BW_HIP_NOT_FOUND;
 }
 
+/* ---- graphs: launches and copies that are kept and done again ---------------------------------------------------- */
+
+static int record_launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes,
+                         void **args)
+{
+    sim_node *node = add_node();
+    node->kernel = kernel;
+    memcpy(node->grid, grid, sizeof node->grid);
+    node->threads = threads;
+    node->shared_bytes = shared_bytes;
+    node->args = calloc((size_t)kernel->n_args + 1, sizeof *node->args);
+    for (int i = 0; i < kernel->n_args; i++) {
+        node->args[i] = malloc(kernel->sizes[i]);
+        memcpy(node->args[i], args[i], kernel->sizes[i]);
+    }
+    return 0;
+}
+
+static void graph_free(sim_graph *graph)
+{
+    while (graph->first) {
+        sim_node *node = graph->first;
+        graph->first = node->next;
+        for (int i = 0; node->kernel && i < node->kernel->n_args; i++)
+            free(node->args[i]);
+        free(node->args);
+        free(node);
+    }
+    free(graph);
+}
+
+int hipStreamBeginCapture(void *stream, int mode)
+{
+    if (capture || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL)
+        return INVALID;
+    capture = calloc(1, sizeof *capture);
+    capture->last = &capture->first;
+    return 0;
+}
+
+int hipStreamEndCapture(void *stream, void **graph)
+{
+    if (!capture || stream != &stream_token)
+        return INVALID;
+    *graph = capture;
+    capture = NULL;
+    return 0;
+}
+
+/* The recording itself is what is launched; the graph that it came from is an empty shell. */
+int hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    sim_graph *made = malloc(sizeof *made), *from = graph;
+    made->first = from->first;
+    from->first = NULL;
+    *exec = made;
+    return flags == 0 ? 0 : INVALID;
+}
+
+int hipGraphDestroy(void *graph)
+{
+    graph_free(graph);
+    return 0;
+}
+
+int hipGraphExecDestroy(void *exec)
+{
+    graph_free(exec);
+    return 0;
+}
+
+int hipGraphLaunch(void *exec, void *stream)
+{
+    const sim_graph *graph = exec;
+    int error = 0;
+    for (const sim_node *n = graph->first; n && !error; n = n->next)
+        error = n->kernel ? hipModuleLaunchKernel((void *)(uintptr_t)n->kernel, n->grid[0], n->grid[1], n->grid[2],
+                                                  n->threads, 1, 1, n->shared_bytes, stream, n->args, NULL)
+                          : hipMemcpyAsync(n->dst, n->src, n->n_bytes, n->kind, stream);
+    return error;
+}
+
+/* ---- events: nothing here takes time ------------------------------------------------------------------------------
+ */
+
+static int event_token;
+
+int hipEventCreateWithFlags(void **event, unsigned flags)
+{
+    *event = &event_token;
+    return flags == 0 ? 0 : INVALID;
+}
+
+int hipEventRecord(void *event, void *stream)
+{
+    return event == &event_token && stream == &stream_token && !capture ? 0 : INVALID;
+}
+
+int hipEventSynchronize(void *event)
+{
+    return event == &event_token ? 0 : INVALID;
+}
+
+int hipEventElapsedTime(float *ms, void *begin, void *end)
+{
+    *ms = 0;
+    return begin == &event_token && end == &event_token ? 0 : INVALID;
+}
+
+int hipEventDestroy(void *event)
+{
+    return event == &event_token ? 0 : INVALID;
+}
+
 int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **args,
                           void **extra)
@@ -303,7 +479,8 @@ int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
                  grid_y, grid_z, block_x, kernel->max_threads, shared_bytes);
         error = INVALID;
     } else {
-        error = sim_launch(kernel, grid, block_x, shared_bytes, args);
+        error = capture ? record_launch(kernel, grid, block_x, shared_bytes, args)
+                        : sim_launch(kernel, grid, block_x, shared_bytes, args);
         for (size_t i = 0; i < n_allocations && !error; i++)
             if (!is_whole(&allocations[i], kernel->name)) {
                 guard(&allocations[i]);

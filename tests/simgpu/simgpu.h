@@ -35,6 +35,8 @@ typedef struct sim_kernel {
     const char *name;
     int max_threads; /* what BW_KERNEL says */
     void (*call)(void **args);
+    int n_args;
+    const size_t *sizes; /* [n_args] of the arguments, for launches that are recorded */
 } sim_kernel;
 /* A family: what one code object holds. */
 typedef struct sim_family {
