@@ -345,7 +345,6 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 
 int sim_launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes, void **args)
 {
-    enum { LAUNCH_FAILED = 719 };
     const char *seed = getenv("BW_SIM_SEED");
     sim.kernel = kernel;
     sim.args = args;
@@ -371,5 +370,5 @@ int sim_launch(const sim_kernel *kernel, const unsigned grid[3], unsigned thread
         run_block(shared_bytes);
     }
     sim_shared_end();
-    return sim.has_failed ? LAUNCH_FAILED : 0;
+    return sim.has_failed ? SIM_FAILED : 0;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../../src/device/driver_hip.h"
 #include "simgpu.h"
@@ -25,7 +26,7 @@
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
-enum { INVALID = 1, NO_DEVICE = 100, BAD_IMAGE = 200, BAD_HANDLE = 400, LAUNCH_FAILED = 719, UNITS = 4 };
+enum { INVALID = 1, NO_DEVICE = 100, BAD_IMAGE = 200, BAD_HANDLE = 400, IS_CAPTURED = 900, UNITS = 4 };
 enum { GUARD = 4096, GUARD_SEEN = 256, GUARD_BYTE = 0xfd }; /* GUARD_SEEN: how much of a guard zone is looked at */
 static const size_t total_bytes = (size_t)4 << 30;
 
@@ -45,31 +46,21 @@ static allocation *allocations; /* [n_allocations], by address */
 static size_t n_allocations, used_bytes;
 static int stream_token;
 
-/* What is being recorded for a graph. */
-typedef struct sim_node {
-    struct sim_node *next;
-    const sim_kernel *kernel; /* NULL: a copy */
+/* What a captured stream was asked for, in order: launches (kernel), copies (src) and fills. */
+typedef struct step {
+    const sim_kernel *kernel;
     unsigned grid[3], threads, shared_bytes;
-    void **args; /* [n_args], each in memory of its own */
+    void **args; /* of a launch: the pointers, and behind them the values */
     void *dst;
     const void *src;
+    int value, kind;
     size_t n_bytes;
-    int kind;
-} sim_node;
-
-typedef struct sim_graph {
-    sim_node *first, **last;
-} sim_graph;
-
-static sim_graph *capture; /* what is being recorded */
-
-static sim_node *add_node(void)
-{
-    sim_node *node = calloc(1, sizeof *node);
-    *capture->last = node;
-    capture->last = &node->next;
-    return node;
-}
+} step;
+typedef struct graph {
+    step *steps; /* [n_steps] */
+    size_t n_steps;
+} graph;
+static graph *captured; /* while the stream is captured */
 
 const char *hipGetErrorString(int error)
 {
@@ -82,7 +73,9 @@ const char *hipGetErrorString(int error)
         return "out of memory";
     case BAD_IMAGE:
         return "this is no code object of the simulation";
-    case LAUNCH_FAILED:
+    case IS_CAPTURED:
+        return "not permitted while a stream is captured";
+    case SIM_FAILED:
         return sim_error;
     default:
         return "an error of the simulation";
@@ -210,13 +203,13 @@ static int release(void *address)
     used_bytes -= a.n_bytes;
     n_allocations--;
     memmove(allocations + at - 1, allocations + at, (n_allocations - at + 1) * sizeof *allocations);
-    return whole ? 0 : LAUNCH_FAILED;
+    return whole ? 0 : SIM_FAILED;
 }
 
 int hipMalloc(void **address, size_t n_bytes)
 {
     pthread_mutex_lock(&lock);
-    int error = allocate(address, n_bytes);
+    int error = captured ? IS_CAPTURED : allocate(address, n_bytes);
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -224,7 +217,7 @@ int hipMalloc(void **address, size_t n_bytes)
 int hipFree(void *address)
 {
     pthread_mutex_lock(&lock);
-    int error = address ? release(address) : 0;
+    int error = captured ? IS_CAPTURED : address ? release(address) : 0;
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -247,54 +240,208 @@ static bool is_device(const void *address, size_t n_bytes)
     return offset <= a->n_bytes && n_bytes <= a->n_bytes - offset;
 }
 
-int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *stream)
-{
-    if (kind < BW_HIP_HOST_TO_DEVICE || kind > BW_HIP_DEVICE_TO_DEVICE || stream != &stream_token)
-        return INVALID;
-    if (capture) {
-        sim_node *node = add_node();
-        node->dst = dst;
-        node->src = src;
-        node->n_bytes = n_bytes;
-        node->kind = kind;
-        return 0;
-    }
-    pthread_mutex_lock(&lock);
-    bool good = is_device(dst, n_bytes) == (kind != BW_HIP_DEVICE_TO_HOST) &&
-                is_device(src, n_bytes) == (kind != BW_HIP_HOST_TO_DEVICE);
-    if (good)
-        memmove(dst, src, n_bytes);
-    else
-        snprintf(sim_error, sizeof sim_error, "a copy of %zu bytes leaves its allocation", n_bytes);
-    pthread_mutex_unlock(&lock);
-    return good ? 0 : INVALID;
-}
-
-int hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t n_bytes, void *stream)
-{
-    return dst_device == 0 && src_device == 0 ? hipMemcpyAsync(dst, src, n_bytes, BW_HIP_DEVICE_TO_DEVICE, stream)
-                                              : INVALID;
-}
-
-int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
-{
-    pthread_mutex_lock(&lock);
-    bool good = !capture && stream == &stream_token && is_device(dst, n_bytes);
-    if (good)
-        memset(dst, value, n_bytes);
-    pthread_mutex_unlock(&lock);
-    return good ? 0 : INVALID;
-}
-
 int hipHostMalloc(void **address, size_t n_bytes, unsigned flags)
 {
-    *address = flags == 0 ? malloc(n_bytes) : NULL;
-    return *address ? 0 : BW_HIP_OUT_OF_MEMORY;
+    if (flags != 0)
+        return INVALID;
+    *address = malloc(n_bytes);
+    if (!*address)
+        return BW_HIP_OUT_OF_MEMORY;
+    memset(*address, 0xff, n_bytes);
+    return 0;
 }
 
 int hipHostFree(void *address)
 {
     free(address);
+    return 0;
+}
+
+static int copy(void *dst, const void *src, size_t n_bytes, int kind)
+{
+    if (is_device(dst, n_bytes) != (kind != BW_HIP_DEVICE_TO_HOST) ||
+        is_device(src, n_bytes) != (kind != BW_HIP_HOST_TO_DEVICE)) {
+        snprintf(sim_error, sizeof sim_error, "a copy of %zu bytes leaves its allocation", n_bytes);
+        return INVALID;
+    }
+    memmove(dst, src, n_bytes);
+    return 0;
+}
+
+static int fill(void *dst, int value, size_t n_bytes)
+{
+    if (!is_device(dst, n_bytes)) {
+        snprintf(sim_error, sizeof sim_error, "a fill of %zu bytes leaves its allocation", n_bytes);
+        return INVALID;
+    }
+    memset(dst, value, n_bytes);
+    return 0;
+}
+
+static int launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes,
+                  void **args)
+{
+    int error = sim_launch(kernel, grid, threads, shared_bytes, args);
+    for (size_t i = 0; i < n_allocations && !error; i++)
+        if (!is_whole(&allocations[i], kernel->name)) {
+            guard(&allocations[i]);
+            error = SIM_FAILED;
+        }
+    return error;
+}
+
+/* ---- the stream: at once, or into a graph ------------------------------------------------------------------------ */
+
+static int do_step(const step *s)
+{
+    if (s->kernel)
+        return launch(s->kernel, s->grid, s->threads, s->shared_bytes, s->args);
+    return s->src ? copy(s->dst, s->src, s->n_bytes, s->kind) : fill(s->dst, s->value, s->n_bytes);
+}
+
+/* The arguments are read now, as HIP does. */
+static int keep_step(const step *s)
+{
+    step *grown = realloc(captured->steps, (captured->n_steps + 1) * sizeof *grown);
+    if (!grown)
+        return BW_HIP_OUT_OF_MEMORY;
+    captured->steps = grown;
+    grown[captured->n_steps] = *s;
+    if (s->kernel) {
+        enum { ROOM = 64 }; /* so that any argument is aligned */
+        const sim_kernel *k = s->kernel;
+        size_t head = ((size_t)k->n_args * sizeof(void *) + ROOM - 1) / ROOM * ROOM, n_bytes = head;
+        for (int i = 0; i < k->n_args; i++)
+            n_bytes += (k->arg_bytes[i] + ROOM - 1) / ROOM * ROOM;
+        char *kept = aligned_alloc(ROOM, n_bytes ? n_bytes : ROOM);
+        if (!kept)
+            return BW_HIP_OUT_OF_MEMORY;
+        void **args = (void **)(void *)kept;
+        kept += head;
+        for (int i = 0; i < k->n_args; i++) {
+            args[i] = memcpy(kept, s->args[i], k->arg_bytes[i]);
+            kept += (k->arg_bytes[i] + ROOM - 1) / ROOM * ROOM;
+        }
+        grown[captured->n_steps].args = args;
+    }
+    captured->n_steps++;
+    return 0;
+}
+
+static int enqueue(void *stream, const step *s)
+{
+    if (stream != &stream_token)
+        return INVALID;
+    pthread_mutex_lock(&lock);
+    int error = captured ? keep_step(s) : do_step(s);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *stream)
+{
+    if (kind < BW_HIP_HOST_TO_DEVICE || kind > BW_HIP_DEVICE_TO_DEVICE)
+        return INVALID;
+    return enqueue(stream, &(step){.dst = dst, .src = src, .n_bytes = n_bytes, .kind = kind});
+}
+
+int hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t n_bytes, void *stream)
+{
+    if (dst_device != 0 || src_device != 0)
+        return NO_DEVICE;
+    return hipMemcpyAsync(dst, src, n_bytes, BW_HIP_DEVICE_TO_DEVICE, stream);
+}
+
+int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
+{
+    return enqueue(stream, &(step){.dst = dst, .value = value, .n_bytes = n_bytes});
+}
+
+int hipStreamBeginCapture(void *stream, int mode)
+{
+    if (captured || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL)
+        return INVALID;
+    captured = calloc(1, sizeof *captured);
+    return captured ? 0 : BW_HIP_OUT_OF_MEMORY;
+}
+
+int hipStreamEndCapture(void *stream, void **made)
+{
+    if (!captured || stream != &stream_token)
+        return INVALID;
+    *made = captured;
+    captured = NULL;
+    return 0;
+}
+
+/* Graph and executable are one; the executable takes the steps. */
+int hipGraphInstantiateWithFlags(void **exec, void *made, unsigned long long flags)
+{
+    graph *from = made, *to = calloc(1, sizeof *to);
+    if (!to || flags != 0) {
+        free(to);
+        return flags ? INVALID : BW_HIP_OUT_OF_MEMORY;
+    }
+    *to = *from;
+    *from = (graph){0};
+    *exec = to;
+    return 0;
+}
+
+int hipGraphLaunch(void *exec, void *stream)
+{
+    const graph *g = exec;
+    int error = 0;
+    for (size_t i = 0; i < g->n_steps && !error; i++)
+        error = enqueue(stream, &g->steps[i]);
+    return error;
+}
+
+int hipGraphDestroy(void *made)
+{
+    graph *g = made;
+    for (size_t i = 0; i < g->n_steps; i++)
+        free(g->steps[i].args);
+    free(g->steps);
+    free(g);
+    return 0;
+}
+
+int hipGraphExecDestroy(void *exec)
+{
+    return hipGraphDestroy(exec);
+}
+
+int hipEventCreateWithFlags(void **event, unsigned flags)
+{
+    if (flags != 0)
+        return INVALID;
+    *event = calloc(1, sizeof(struct timespec));
+    return *event ? 0 : BW_HIP_OUT_OF_MEMORY;
+}
+
+int hipEventRecord(void *event, void *stream)
+{
+    return event && stream == &stream_token ? clock_gettime(CLOCK_MONOTONIC, event) : INVALID;
+}
+
+int hipEventSynchronize(void *event)
+{
+    return !event ? INVALID : captured ? IS_CAPTURED : 0;
+}
+
+int hipEventElapsedTime(float *ms, void *begin, void *end)
+{
+    const struct timespec *a = begin, *b = end;
+    if (!a || !b)
+        return INVALID;
+    *ms = (float)((double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6);
+    return 0;
+}
+
+int hipEventDestroy(void *event)
+{
+    free(event);
     return 0;
 }
 
@@ -313,7 +460,7 @@ int hipStreamDestroy(void *stream)
 
 int hipStreamSynchronize(void *stream)
 {
-    return stream == &stream_token ? 0 : INVALID;
+    return stream != &stream_token ? INVALID : captured ? IS_CAPTURED : 0;
 }
 
 int hipModuleLoadData(void **module, const void *image)
@@ -347,146 +494,24 @@ int hipModuleGetFunction(void **function, void *module, const char *name)
     return BW_HIP_NOT_FOUND;
 }
 
-/* ---- graphs: launches and copies that are kept and done again ---------------------------------------------------- */
-
-static int record_launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes,
-                         void **args)
-{
-    sim_node *node = add_node();
-    node->kernel = kernel;
-    memcpy(node->grid, grid, sizeof node->grid);
-    node->threads = threads;
-    node->shared_bytes = shared_bytes;
-    node->args = calloc((size_t)kernel->n_args + 1, sizeof *node->args);
-    for (int i = 0; i < kernel->n_args; i++) {
-        node->args[i] = malloc(kernel->sizes[i]);
-        memcpy(node->args[i], args[i], kernel->sizes[i]);
-    }
-    return 0;
-}
-
-static void graph_free(sim_graph *graph)
-{
-    while (graph->first) {
-        sim_node *node = graph->first;
-        graph->first = node->next;
-        for (int i = 0; node->kernel && i < node->kernel->n_args; i++)
-            free(node->args[i]);
-        free(node->args);
-        free(node);
-    }
-    free(graph);
-}
-
-int hipStreamBeginCapture(void *stream, int mode)
-{
-    if (capture || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL)
-        return INVALID;
-    capture = calloc(1, sizeof *capture);
-    capture->last = &capture->first;
-    return 0;
-}
-
-int hipStreamEndCapture(void *stream, void **graph)
-{
-    if (!capture || stream != &stream_token)
-        return INVALID;
-    *graph = capture;
-    capture = NULL;
-    return 0;
-}
-
-/* The recording itself is what is launched; the graph that it came from is an empty shell. */
-int hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
-{
-    sim_graph *made = malloc(sizeof *made), *from = graph;
-    made->first = from->first;
-    from->first = NULL;
-    *exec = made;
-    return flags == 0 ? 0 : INVALID;
-}
-
-int hipGraphDestroy(void *graph)
-{
-    graph_free(graph);
-    return 0;
-}
-
-int hipGraphExecDestroy(void *exec)
-{
-    graph_free(exec);
-    return 0;
-}
-
-int hipGraphLaunch(void *exec, void *stream)
-{
-    const sim_graph *graph = exec;
-    int error = 0;
-    for (const sim_node *n = graph->first; n && !error; n = n->next)
-        error = n->kernel ? hipModuleLaunchKernel((void *)(uintptr_t)n->kernel, n->grid[0], n->grid[1], n->grid[2],
-                                                  n->threads, 1, 1, n->shared_bytes, stream, n->args, NULL)
-                          : hipMemcpyAsync(n->dst, n->src, n->n_bytes, n->kind, stream);
-    return error;
-}
-
-/* ---- events: nothing here takes time ------------------------------------------------------------------------------
- */
-
-static int event_token;
-
-int hipEventCreateWithFlags(void **event, unsigned flags)
-{
-    *event = &event_token;
-    return flags == 0 ? 0 : INVALID;
-}
-
-int hipEventRecord(void *event, void *stream)
-{
-    return event == &event_token && stream == &stream_token && !capture ? 0 : INVALID;
-}
-
-int hipEventSynchronize(void *event)
-{
-    return event == &event_token ? 0 : INVALID;
-}
-
-int hipEventElapsedTime(float *ms, void *begin, void *end)
-{
-    *ms = 0;
-    return begin == &event_token && end == &event_token ? 0 : INVALID;
-}
-
-int hipEventDestroy(void *event)
-{
-    return event == &event_token ? 0 : INVALID;
-}
-
 int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **args,
                           void **extra)
 {
     const sim_kernel *kernel = function;
-    unsigned grid[3] = {grid_x, grid_y, grid_z};
-    if (stream != &stream_token || extra || !args)
+    if (extra || !args)
         return INVALID;
-    pthread_mutex_lock(&lock);
-    int error = 0;
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_y * block_z != 1 || block_x == 0 ||
         block_x > (unsigned)kernel->max_threads || (uint64_t)grid_x * block_x > UINT32_MAX || grid_y > 65535 ||
         grid_z > 65535 || shared_bytes > SIM_MAX_SHARED) {
         snprintf(sim_error, sizeof sim_error,
                  "%s: no card takes %u,%u,%u workgroups of %u threads (at most %d) and %u bytes", kernel->name, grid_x,
                  grid_y, grid_z, block_x, kernel->max_threads, shared_bytes);
-        error = INVALID;
-    } else {
-        error = capture ? record_launch(kernel, grid, block_x, shared_bytes, args)
-                        : sim_launch(kernel, grid, block_x, shared_bytes, args);
-        for (size_t i = 0; i < n_allocations && !error; i++)
-            if (!is_whole(&allocations[i], kernel->name)) {
-                guard(&allocations[i]);
-                error = LAUNCH_FAILED;
-            }
+        return INVALID;
     }
-    pthread_mutex_unlock(&lock);
-    return error;
+    return enqueue(stream, &(step){.kernel = kernel,
+                                   .grid = {grid_x, grid_y, grid_z},
+                                   .threads = block_x,
+                                   .shared_bytes = shared_bytes,
+                                   .args = args});
 }

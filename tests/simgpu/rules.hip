@@ -102,9 +102,10 @@ BW_KERNEL(BLOCK, reads_at)(const float *x, float *y, int64_t at)
 BW_KERNEL(BLOCK, writes_shared_at)(float *y, int32_t at)
 {
     BW_SHARED float shared[BLOCK];
+    float *place = shared + at;
     shared[bw_thread()] = 1;
     if (bw_thread() == 0)
-        shared[at] = 2;
+        *place = 2;
     bw_barrier();
     y[bw_thread()] = shared[bw_thread()];
 }

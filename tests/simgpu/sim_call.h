@@ -15,7 +15,7 @@ template <int... I> struct sim_count<0, I...> {
 template <auto F> struct sim_caller;
 template <typename... A, void (*F)(A...)> struct sim_caller<F> {
     static constexpr int n_args = sizeof...(A);
-    static constexpr size_t sizes[sizeof...(A) + 1] = {sizeof(A)..., 0};
+    static constexpr size_t arg_bytes[sizeof...(A) + 1] = {sizeof(A)..., 0};
     static void call(void **args)
     {
         with(args, typename sim_count<sizeof...(A)>::type());
@@ -27,7 +27,6 @@ template <typename... A, void (*F)(A...)> struct sim_caller<F> {
     }
 };
 
-#define SIM_KERNEL(name, max_threads)                                                                                  \
-    {#name, max_threads, sim_caller<&name>::call, sim_caller<&name>::n_args, sim_caller<&name>::sizes},
+#define SIM_KERNEL(name, max_threads) {#name, max_threads, sim_caller<&name>::call, sim_caller<&name>::arg_bytes, sim_caller<&name>::n_args},
 
 #endif

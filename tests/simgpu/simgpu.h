@@ -35,8 +35,8 @@ typedef struct sim_kernel {
     const char *name;
     int max_threads; /* what BW_KERNEL says */
     void (*call)(void **args);
+    const size_t *arg_bytes; /* [n_args] */
     int n_args;
-    const size_t *sizes; /* [n_args] of the arguments, for launches that are recorded */
 } sim_kernel;
 /* A family: what one code object holds. */
 typedef struct sim_family {
@@ -56,7 +56,8 @@ void sim_shared_block(void);                     /* between two workgroups: what
 void sim_shared_end(void);                       /* after a launch: learns what this kernel wrote */
 void sim_poison(void *memory, size_t n_bytes);
 
-/* 0, or HIP's number for a launch that failed, with a sentence at sim_error. */
+/* 0, or SIM_FAILED with a sentence at sim_error. That is hipErrorUnknown, after which a card goes on. */
+enum { SIM_FAILED = 999 };
 int sim_launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes, void **args);
 extern char sim_error[512];
 

@@ -184,7 +184,7 @@ static void test_bounds(void **state)
         }
     }
     if (HAS_ASAN)
-        refuse_in_child("writes_shared_at", (void *[]){&y.data, &(int32_t){THREADS}}, "Sanitizer");
+        refuse_in_child("writes_shared_at", (void *[]){&y.data, &(int32_t){THREADS}}, "AddressSanitizer");
     int64_t at = N - 1;
     assert_int_equal(run("writes_at", THREADS, (void *[]){&y.data, &at}, &err), BW_OK);
     assert_true(host_y[at] == 1);
@@ -196,9 +196,41 @@ static void test_bounds(void **state)
     assert_int_equal(v->download(device, host_y, host_x, 8, &err), BW_E_DEVICE);
 }
 
+/* What a captured stream was asked for happens when the graph is launched, with the arguments of then. */
+static void test_graph(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_gpu_graph *graph;
+    int32_t n = THREADS;
+    bw_gpu_grid grid = {.blocks = {BLOCKS, 1, 1}, .threads = THREADS};
+    const bw_device_vtable *v = device->vtable;
+    memset(host_y, 0xff, sizeof host_y);
+    assert_int_equal(v->upload(device, y.data, host_y, sizeof host_y, &err), BW_OK);
+    assert_int_equal(bw_gpu_capture_begin(device, &err), BW_OK);
+    assert_int_equal(bw_gpu_run(device, "good_sum", &grid, (void *[]){&x.data, &y.data, &n}, &err), BW_OK);
+    assert_int_equal(v->copy(device, (char *)y.data + 4, y.data, 4, &err), BW_OK);
+    assert_int_equal(v->synchronise(device, &err), BW_E_DEVICE);
+    assert_non_null(strstr(err.text, "not permitted while a stream is captured"));
+    assert_int_equal(bw_gpu_capture_end(device, &graph, &err), BW_OK);
+    n = 0;
+    assert_int_equal(v->download(device, host_y, y.data, sizeof host_y, &err), BW_OK);
+    assert_true(host_y[0] != host_y[0]);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(bw_gpu_graph_launch(device, graph, &err), BW_OK);
+        assert_int_equal(v->download(device, host_y, y.data, sizeof host_y, &err), BW_OK);
+        float sum = 0;
+        for (int i = 0; i < THREADS; i++)
+            sum += host_x[i];
+        assert_true(host_y[0] == sum && host_y[1] == sum && host_y[2] == sum);
+    }
+    bw_gpu_graph_free(device, graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_waits), cmocka_unit_test(test_bounds)};
+                                       cmocka_unit_test(test_waits), cmocka_unit_test(test_bounds),
+                                       cmocka_unit_test(test_graph)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
