@@ -152,15 +152,14 @@ static bool sm_runs(const char *card, const char *built)
            want <= have;
 }
 
-/* The best target that the card runs, or NULL. */
-static const char *choose_target(const gpu *g)
+const char *bw_gpu_choose_target(bw_device_kind kind, const char *card)
 {
     const char *best = NULL;
     for (int i = 0; i < bw_n_code_objects; i++) {
         const char *target = bw_code_objects[i].target;
-        if (strcmp(target, g->info.target) == 0)
+        if (strcmp(target, card) == 0)
             return target;
-        if (g->device.kind == BW_DEVICE_CUDA && sm_runs(g->info.target, target) && (!best || strcmp(target, best) > 0))
+        if (kind == BW_DEVICE_CUDA && sm_runs(card, target) && (!best || strcmp(target, best) > 0))
             best = target;
     }
     return best;
@@ -168,7 +167,7 @@ static const char *choose_target(const gpu *g)
 
 static bw_status load_modules(gpu *g, bw_err *err)
 {
-    const char *target = choose_target(g);
+    const char *target = bw_gpu_choose_target(g->device.kind, g->info.target);
     if (!target)
         return bw_fail(err, BW_E_DEVICE, "%s: this build holds no kernels for %s; build with them (docs/rocm.md)",
                        g->label, g->info.target);
