@@ -41,10 +41,16 @@ static bw_status add_image(bw_kernel_images *images, const char *family, const v
     return BW_OK;
 }
 
+void bw_kernel_images_choose(const char *card, char target[32])
+{
+    target[0] = 0;
+    for (int i = 0; i < bw_n_code_objects; i++)
+        prefer(card, bw_code_objects[i].target, target);
+}
+
 static bw_status open_own(const char *label, const char *card, bw_kernel_images *images, bw_err *err)
 {
-    for (int i = 0; i < bw_n_code_objects; i++)
-        prefer(card, bw_code_objects[i].target, images->target);
+    bw_kernel_images_choose(card, images->target);
     for (int i = 0; i < bw_n_code_objects; i++) {
         const bw_code_object *o = &bw_code_objects[i];
         if (strcmp(o->target, images->target) == 0)

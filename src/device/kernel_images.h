@@ -18,6 +18,9 @@ typedef struct bw_kernel_images {
     int n_images;
 } bw_kernel_images;
 
+/* The target among this program's code objects that a card ("gfx1100", "sm_90") runs best; empty when there is none. */
+void bw_kernel_images_choose(const char *card, char target[32]);
+
 /* label: the card, for errors; card: its target. With BW_KERNEL_DIR in the environment from that folder's files,
  * FAMILY.TARGET.hsaco and FAMILY.TARGET.cubin; else from this program. BW_E_DEVICE when nothing there runs on the card.
  */
