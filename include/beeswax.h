@@ -142,7 +142,7 @@ typedef struct bw_progress {
 typedef struct bw_engine_options {
     size_t struct_size; /* sizeof(bw_engine_options) */
     const char *model;  /* a .gguf file, a .safetensors file, or a directory with config.json; required */
-    const char *device; /* "cpu:0"; NULL = cpu:0 */
+    const char *device; /* "cpu:0", "rocm:0", "cuda:0"; NULL = the first GPU that can be used, else the CPU */
     int32_t n_threads;  /* 0 = one per core this process may use */
     int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */
     int32_t n_parallel; /* most sequences in one step, 1..64; 0 = 4 */
@@ -153,6 +153,10 @@ typedef struct bw_engine_options {
     bool no_warmup;     /* skip the one-token step that touches every weight */
     void (*progress)(void *user, const bw_progress *progress); /* may be NULL */
     void *progress_user;
+    /* Called once, on the engine's thread, when the device is lost: requests fail with BW_E_LOST from then on, and only
+     * a new process can use the device again. May be NULL. */
+    void (*lost)(void *user, const bw_err *err);
+    void *lost_user;
 } bw_engine_options;
 
 /* Defaults, struct_size set. */

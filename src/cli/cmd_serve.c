@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -56,6 +57,8 @@ typedef struct service {
     cli_bar bar;
     bw_err err;
     pthread_t main_thread;
+    _Atomic bool lost; /* the device; lost_err says how */
+    bw_err lost_err;
 } service;
 
 static void on_progress(void *user, const bw_progress *progress)
@@ -63,6 +66,15 @@ static void on_progress(void *user, const bw_progress *progress)
     service *s = user;
     bw_server_set_load_progress(s->server, progress);
     cli_bar_progress(&s->bar, progress);
+}
+
+/* On the engine's thread: the main thread sees it when it wakes. */
+static void on_lost(void *user, const bw_err *err)
+{
+    service *s = user;
+    s->lost_err = *err;
+    atomic_store(&s->lost, true);
+    pthread_kill(s->main_thread, SIGUSR1);
 }
 
 static void *load_main(void *arg)
@@ -76,6 +88,8 @@ static void *load_main(void *arg)
     o.kv_tokens = s->settings->kv_tokens;
     o.progress = on_progress;
     o.progress_user = s;
+    o.lost = on_lost;
+    o.lost_user = s;
     bw_status status = bw_engine_new(&o, &s->engine, &s->err);
     cli_bar_clear(&s->bar);
     if (status == BW_OK)
@@ -153,11 +167,16 @@ static int serve(service *s, const sigset_t *signals)
         return code;
     }
     cli_engine_note(s->engine);
-    while (sigwait(signals, &number) != 0 || number == SIGUSR1) {
+    while (!atomic_load(&s->lost) && (sigwait(signals, &number) != 0 || number == SIGUSR1)) {
     }
-    bw_log_info("stopping on %s", strsignal(number));
-    stop(s);
-    return CLI_OK;
+    if (!atomic_load(&s->lost)) {
+        bw_log_info("stopping on %s", strsignal(number));
+        stop(s);
+        return CLI_OK;
+    }
+    usleep(500000); /* the requests that it took along are answered */
+    fflush(NULL);
+    _exit(cli_fail_err(&s->lost_err)); /* freeing what lies on a lost device may wait for ever */
 }
 
 static int run(const cli_command *command, void *settings, char **words, int n_words)

@@ -19,8 +19,8 @@ static const cli_option engine_options[] = {
      "type of the KV cache: f16, bf16 or q8_0 (default f16)", 0, 0, kv_names},
     {"batch", 'b', CLI_I32, offsetof(cli_engine_settings, n_batch), "N",
      "most tokens of one step; longer prompts are cut (default 512)", 1, 65536, NULL},
-    {"device", 'd', CLI_TEXT, offsetof(cli_engine_settings, device), "NAME", "where to compute (default cpu:0)", 0, 0,
-     NULL},
+    {"device", 'd', CLI_TEXT, offsetof(cli_engine_settings, device), "NAME",
+     "where to compute: cpu:0, rocm:N, cuda:N (default: the first GPU that can be used, else the CPU)", 0, 0, NULL},
 };
 const cli_group cli_engine_group = {"Model", engine_options, sizeof engine_options / sizeof *engine_options};
 

@@ -15,6 +15,7 @@
 #include "bw_log.h"
 #include "bw_mem.h"
 #include "bw_model_path.h"
+#include "bw_probe.h"
 #include "bw_server.h"
 #include "bw_str.h"
 
@@ -29,7 +30,8 @@ typedef struct worker_args {
     const char *worker_id, *model, *model_ref, *port, *hive_url, *queen_url, *callback_url;
     const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
     const char *threads, *ctx, *parallel;
-    bool local_mode, help, version;
+    bool local_mode, require_gpu, help, version;
+    char picked[16]; /* the device that computes: "cpu:0", "rocm:1" */
     uint16_t port_number;
     int32_t n_threads, n_ctx, n_parallel;
 } worker_args;
@@ -44,9 +46,11 @@ static const char usage_text[] =
     "  --port PORT            port to listen on (0 = any free one)\n"
     "  --model-ref REF        the model's name in heartbeats [default: MODEL]\n"
     "  --hive-url URL         where heartbeats go (also --queen-url, --callback-url) [default: nowhere]\n"
-    "  --backend NAME         cpu, rocm or cuda [default: from the program's name]\n"
+    "  --backend NAME         cpu, rocm or cuda [default: from the program's name; under a name that says nothing the\n"
+    "                         first GPU that can be used, else the CPU]\n"
     "  --rocm-device N        AMD GPU (--cuda-device N: NVIDIA; --metal-device N: refused; --device N: of the "
     "backend)\n"
+    "  --require-gpu          refuse to start where the CPU would have to compute\n"
     "  --local-mode           listen on 127.0.0.1 only, without a token\n"
     "  --threads N            CPU threads [default: all]\n"
     "  --ctx N                tokens of context per request [default: the model's, at most 4096]\n"
@@ -161,6 +165,7 @@ static int parse_args(int argc, char **argv, worker_args *a)
         {"--ctx", &a->ctx, NULL},
         {"--parallel", &a->parallel, NULL},
         {"--local-mode", NULL, &a->local_mode},
+        {"--require-gpu", NULL, &a->require_gpu},
         {"--help", NULL, &a->help},
         {"--version", NULL, &a->version},
     };
@@ -180,7 +185,8 @@ static int parse_args(int argc, char **argv, worker_args *a)
 
 /* ---- the backend ---- */
 
-/* What the name of the program says: 'c' the CPU, 'r' ROCm, 'n' CUDA, 0 nothing (a hive's copy under a free name). */
+/* What a published name says: 'c' the CPU, 'r' ROCm, 'n' CUDA, 0 nothing (also a hive's copy under a free name, which
+ * says cuda even for ROCm). */
 static char backend_of_name(const char *name)
 {
     if (bw_str_starts(name, "llm-worker-rbee")) {
@@ -188,7 +194,6 @@ static char backend_of_name(const char *name)
             return 'r';
         if (bw_str_ends(name, "-cuda"))
             return 'n';
-        return 'c';
     }
     return strstr(name, "-cpu") ? 'c' : 0;
 }
@@ -205,35 +210,66 @@ static int fail_sentence(const char *format, ...)
     return EXIT_FAILED;
 }
 
-static const char no_backend[] =
-    "this build has no %s backend yet; run llm-worker-rbee-cpu, or pass --backend cpu to compute on the processor";
+/* Whether this GPU can be used: it is opened and closed again. 0, or the exit code after a sentence. */
+static int try_gpu(worker_args *a, const char *kind, const char *number)
+{
+    uint64_t index = 0;
+    bw_device *device;
+    bw_err err = {0};
+    if (number)
+        parse_device(number, &index);
+    snprintf(a->picked, sizeof a->picked, "%s:%u", kind, (unsigned)index);
+    if (bw_device_open(a->picked, 0, &device, &err) != BW_OK)
+        return fail_sentence("%s; to compute on the processor, pass --backend cpu", err.text);
+    bw_device_close(device);
+    return 0;
+}
 
-static const char no_device[] =
-    "this build has no %s backend yet; leave out --%s-device and pass --backend cpu to compute on the processor";
+/* Nothing was named: the first GPU that can be used, else the CPU and a notice. */
+static int pick_any(worker_args *a, const char **notice)
+{
+    static char text[400];
+    bw_device *device;
+    bw_err err = {0};
+    if (bw_device_choose_gpu(a->picked, &err) == BW_OK && bw_device_open(a->picked, 0, &device, &err) == BW_OK) {
+        bw_device_close(device);
+        return 0;
+    }
+    if (a->require_gpu)
+        return fail_sentence("%s", err.text);
+    snprintf(a->picked, sizeof a->picked, "cpu:0");
+    snprintf(text, sizeof text, "no GPU can be used, computing on the CPU: %.340s", err.text);
+    *notice = text;
+    return 0;
+}
 
-/* 0 when the CPU is to compute, else the exit code. *notice: NULL or what to tell users. */
-static int pick_backend(const worker_args *a, const char **notice)
+static int pick_cpu(worker_args *a)
+{
+    snprintf(a->picked, sizeof a->picked, "cpu:0");
+    return a->require_gpu ? fail_sentence("--require-gpu and the processor as backend exclude each other") : 0;
+}
+
+/* In this order: a device flag, --backend, the program's name. 0, or the exit code; *notice: NULL or what to tell
+ * users. */
+static int pick_backend(worker_args *a, const char **notice)
 {
     char name = backend_of_name(a->name);
     if (a->metal_device)
         return fail_sentence("beeswax has no Metal backend; run it on Linux with --backend cpu");
-    if (name != 'c' && a->rocm_device)
-        return fail_sentence(no_device, "ROCm", "rocm");
-    if (name != 'c' && a->cuda_device)
-        return fail_sentence(no_device, "CUDA", "cuda");
-    if (a->backend) {
-        if (strcmp(a->backend, "cpu") == 0)
-            return 0;
-        bool rocm = strcmp(a->backend, "rocm") == 0, cuda = strcmp(a->backend, "cuda") == 0;
-        if (rocm || cuda)
-            return fail_sentence(no_backend, rocm ? "ROCm" : "CUDA");
-        return fail_sentence("unknown backend '%s'; this build knows cpu", a->backend);
-    }
+    if (a->rocm_device && a->cuda_device)
+        return fail_sentence("--rocm-device and --cuda-device exclude each other; drop one of them");
+    if (a->rocm_device)
+        return try_gpu(a, "rocm", a->rocm_device);
+    if (a->cuda_device)
+        return try_gpu(a, "cuda", a->cuda_device);
+    if (a->backend && strcmp(a->backend, "cpu") != 0 && strcmp(a->backend, "rocm") != 0 &&
+        strcmp(a->backend, "cuda") != 0)
+        return fail_sentence("unknown backend '%s'; this build knows cpu, rocm and cuda", a->backend);
+    if (a->backend)
+        return strcmp(a->backend, "cpu") == 0 ? pick_cpu(a) : try_gpu(a, a->backend, a->device);
     if (name == 'r' || name == 'n')
-        return fail_sentence(no_backend, name == 'r' ? "ROCm" : "CUDA");
-    if (name == 0)
-        *notice = "no GPU backend in this build: computing on the CPU";
-    return 0;
+        return try_gpu(a, name == 'r' ? "rocm" : "cuda", a->device);
+    return name == 'c' ? pick_cpu(a) : pick_any(a, notice);
 }
 
 /* ---- loading and serving ---- */
@@ -247,6 +283,7 @@ typedef struct worker {
     bw_err err;
     bool over, failed; /* under lock: loading has ended, and how */
     bool stopping;     /* under lock: the server must not be touched any more */
+    bool lost;         /* under lock: the device is; err says how */
     pthread_t main_thread;
 } worker;
 
@@ -259,18 +296,30 @@ static void tell_progress(void *arg, const bw_progress *progress)
     pthread_mutex_unlock(&w->lock);
 }
 
+static void tell_lost(void *arg, const bw_err *err)
+{
+    worker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    w->lost = true;
+    w->err = *err;
+    pthread_mutex_unlock(&w->lock);
+    pthread_kill(w->main_thread, SIGUSR1);
+}
+
 static void *load_main(void *arg)
 {
     worker *w = arg;
     bw_engine_options options;
     bw_engine_options_init(&options);
     options.model = w->path;
-    options.device = "cpu:0";
+    options.device = w->args->picked;
     options.n_threads = w->args->n_threads;
     options.n_ctx = w->args->n_ctx;
     options.n_parallel = w->args->n_parallel;
     options.progress = tell_progress;
     options.progress_user = w;
+    options.lost = tell_lost;
+    options.lost_user = w;
     bw_engine *engine = NULL;
     int64_t start = bw_clock_now_ns();
     bw_err err = {0};
@@ -307,16 +356,13 @@ static bw_status start_server(worker *w, const char *notice, bw_err *err)
     options.hive_url = a->hive_url ? a->hive_url : a->queen_url ? a->queen_url : a->callback_url;
     options.implementation =
         backend_of_name(a->name) && bw_str_starts(a->name, "llm-worker") ? a->name : "llm-worker-rbee";
-    options.device = "cpu:0";
+    options.device = a->picked;
     options.notice = notice;
     BW_TRY(bw_server_start(&options, &w->server, err));
     bw_log_info("listening on http://%s:%u", options.host, bw_server_port(w->server));
     if (notice)
         bw_log_warn("%s", notice);
-    if (a->rocm_device || a->cuda_device || a->device)
-        bw_log_info("computing on the CPU: device flag %s is accepted and not used", a->rocm_device   ? a->rocm_device
-                                                                                     : a->cuda_device ? a->cuda_device
-                                                                                                      : a->device);
+    bw_log_info("computing on %s", a->picked);
     if (open && !a->local_mode)
         bw_log_warn("NO TOKEN: anyone who reaches port %u of this machine may use this worker. Set LLORCH_API_TOKEN, "
                     "or use --local-mode to listen on 127.0.0.1 only",
@@ -330,6 +376,8 @@ static void look_at_loading(worker *w, int *code)
     pthread_mutex_lock(&w->lock);
     if (w->over && w->failed)
         *code = fail_sentence("cannot load the model: %s", w->err.text);
+    else if (w->lost)
+        *code = fail_sentence("the device is lost, this process ends: %s", w->err.text);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -386,8 +434,13 @@ static int serve(worker *w, const sigset_t *signals)
         bw_log_info("stopping on %s", strsignal(signal_number));
     pthread_mutex_lock(&w->lock);
     w->stopping = true;
-    bool over = w->over;
+    bool over = w->over, lost = w->lost;
     pthread_mutex_unlock(&w->lock);
+    if (lost) { /* the requests that it took along are answered; to free what lies on it may take for ever */
+        usleep(500000);
+        fflush(NULL);
+        _exit(code);
+    }
     if (!over)
         bw_server_set_load_error(w->server, "the worker is shutting down");
     leave(w, loader, code);

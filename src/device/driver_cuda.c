@@ -1,4 +1,5 @@
-/* The CUDA driver API behind the GPU table, by dlopen: nothing of NVIDIA's is needed to build or to start. Signatures
+/* The CUDA driver API behind the GPU table, by dlopen: nothing of NVIDIA's is needed to build or to start.
+ * BW_CUDA_LIBRARY names another library in place of libcuda.so.1 (tests use it). Signatures
  * and constants: cuda.h of CUDA 13.0; the graph functions are those of CUDA 11.4, the others exist since CUDA 4
  * or earlier under the names given here. */
 #include "gpu_driver.h"
@@ -6,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum {
     CUDA_SUCCESS = 0,
@@ -91,10 +93,13 @@ static bw_err load_error;
 
 static void load_once(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *name = getenv("BW_CUDA_LIBRARY");
+    if (!name || !*name)
+        name = "libcuda.so.1";
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         bw_fail(&load_error, BW_E_DEVICE,
-                "libcuda.so.1 cannot be loaded: no NVIDIA driver is installed here, or the container was not given it");
+                "%s cannot be loaded: no NVIDIA driver is installed here, or the container was not given it", name);
         return;
     }
     const char *missing = NULL;
@@ -105,7 +110,7 @@ static void load_once(void)
     CU_FUNCTIONS
 #undef CU
     if (missing) {
-        bw_fail(&load_error, BW_E_DEVICE, "libcuda.so.1 lacks %s: its driver is too old; install a newer one", missing);
+        bw_fail(&load_error, BW_E_DEVICE, "%s lacks %s: its driver is too old; install a newer one", name, missing);
         return;
     }
     int error = cu.cuInit(0);

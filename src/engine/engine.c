@@ -227,6 +227,8 @@ static bw_status make(bw_engine *e, const bw_engine_options *o, bw_err *err)
     fill_info(e, o);
     e->n_batch = o->n_batch;
     e->n_queue = o->n_queue;
+    e->on_lost = o->lost;
+    e->on_lost_user = o->lost_user;
     BW_TRY(allocate(e, o, err));
     BW_TRY(parse_templates(e, err));
     BW_TRY(warm_up(e, o, err));
@@ -315,6 +317,8 @@ static bw_status check_queue(const bw_engine *e, bw_err *err)
 {
     if (e->closing)
         return bw_fail(err, BW_E_CLOSED, "the engine is shutting down");
+    if (e->lost)
+        return bw_fail(err, BW_E_LOST, "%s", e->lost_err.text);
     int32_t places = e->n_queue + e->info.n_parallel, taken = e->stats.n_waiting + e->stats.n_running;
     if (taken >= places)
         return bw_fail(err, BW_E_FULL, "the queue is full: %d requests run and %d wait; try again later",

@@ -76,7 +76,11 @@ struct bw_engine {
     bool thread_runs;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool closing;             /* lock */
+    bool closing;    /* lock */
+    bool lost;       /* lock: the device is; lost_err says how */
+    bw_err lost_err; /* lock */
+    void (*on_lost)(void *user, const bw_err *err);
+    void *on_lost_user;
     bw_session *first, *last; /* lock: waiting */
     bw_engine_stats stats;    /* lock */
     int64_t next_number;      /* lock */

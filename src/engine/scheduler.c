@@ -431,6 +431,22 @@ static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Nobody who waits will ever be served: tell them all, and whoever owns the engine. */
+static void give_up(bw_engine *e, const bw_err *err)
+{
+    bw_session *s;
+    pthread_mutex_lock(&e->lock);
+    e->lost = true;
+    e->lost_err = *err;
+    pthread_mutex_unlock(&e->lock);
+    while (e->n_running > 0)
+        stop_running(e, e->running[e->n_running - 1], BW_FINISH_ERROR, err, false);
+    while ((s = take_waiting(e, true)))
+        end_session(e, s, BW_FINISH_ERROR, err, false);
+    if (e->on_lost)
+        e->on_lost(e->on_lost_user, err);
+}
+
 static void step(bw_engine *e)
 {
     bw_lm_batch batch;
@@ -445,6 +461,10 @@ static void step(bw_engine *e)
     bw_status status = bw_lm_step(e->lm, &batch, &logits, &err);
     if (status != BW_OK) {
         bw_log_error("a step of %d tokens failed: %s", (int)batch.n_tokens, err.text);
+        if (status == BW_E_LOST) {
+            give_up(e, &err);
+            return;
+        }
         for (int32_t i = 0; i < batch.n_seqs; i++)
             stop_running(e, e->batch_sessions[i], BW_FINISH_ERROR, &err, false);
         return;

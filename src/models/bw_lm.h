@@ -31,8 +31,8 @@ typedef struct bw_lm_info {
     int32_t n_vocab, n_layers, n_embd, n_ctx_train;
 } bw_lm_info;
 
-/* The device a model is to run on. GPUs compute single operations so far, not models: they are refused with
- * BW_E_DEVICE. */
+/* The device a model is to run on. NULL: the GPU that bw_device_choose_gpu names, else the CPU; a GPU that is there and
+ * cannot be used is said in the log. A device that is named is opened or refused, never replaced. */
 bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err);
 
 /* A model file that has been opened and understood, but whose weights are not placed yet: tells n_ctx_train and page

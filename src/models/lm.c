@@ -6,6 +6,7 @@
 
 #include "bw_log.h"
 #include "bw_mem.h"
+#include "bw_probe.h"
 #include "model.h"
 #include "tokenizer_source.h"
 
@@ -66,10 +67,18 @@ static bw_status refuse_architecture(const bw_source *source, bw_err *err)
 bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
 {
     *device = NULL;
-    if (name && (strncmp(name, "rocm", 4) == 0 || strncmp(name, "cuda", 4) == 0 || strncmp(name, "metal", 5) == 0))
-        return bw_fail(err, BW_E_DEVICE, "device %s: there is no GPU backend for models yet; cpu:0 is what there is",
-                       name);
-    return bw_device_open(name, n_threads, device, err);
+    if (name)
+        return bw_device_open(name, n_threads, device, err);
+    char gpu[16];
+    bw_err why = {0};
+    if (bw_device_choose_gpu(gpu, &why) != BW_OK) {
+        bw_log_info("computing on the CPU: %s", why.text);
+        return bw_device_open("cpu:0", n_threads, device, err);
+    }
+    if (bw_device_open(gpu, n_threads, device, &why) == BW_OK)
+        return BW_OK;
+    bw_log_warn("there is a GPU, but the CPU computes: %s", why.text);
+    return bw_device_open("cpu:0", n_threads, device, err);
 }
 
 bw_status bw_lm_file_open(const char *path, bw_lm_file **out, bw_err *err)

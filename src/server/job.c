@@ -318,6 +318,12 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
         bw_str_add_json(&reply->body, err->text, strlen(err->text));
         bw_str_add_char(&reply->body, '}');
         return;
+    case BW_E_LOST:
+        if (rbee)
+            bw_reply_set_text(reply, 503, "Failed to queue request: %s", err->text);
+        else
+            bw_reply_set_openai(reply, 503, "server_error", NULL, "device_lost", "%s", err->text);
+        return;
     case BW_E_CANCELLED:
     case BW_E_CLOSED:
         if (rbee)

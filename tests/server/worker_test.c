@@ -220,18 +220,23 @@ static void test_backends(void **state)
     const char *const metal[] = {"--worker-id", "w", "--model", model, "--port", "0", "--metal-device", "0", NULL};
     const char *const cuda[] = {"--worker-id", "w", "--model", model, "--port", "0", "--cuda-device", "0", NULL};
     const char *const rocm[] = {"--worker-id", "w", "--model", model, "--port", "0", "--backend", "rocm", NULL};
+    const char *const gpu[] = {"--worker-id", "w", "--model", model, "--port", "0", "--require-gpu", NULL};
+    const char *const number[] = {"--worker-id", "w", "--model", model, "--port", "0", "--device", "0", NULL};
     const char *const odd[] = {"--worker-id", "w", "--model", model, "--port", "0", "--backend", "tpu", NULL};
-    expect_exit("llm-worker-rbee-rocm", plain, NULL, 1, "", "no ROCm backend");
-    expect_exit("llm-worker-rbee-cuda", plain, NULL, 1, "", "no CUDA backend");
+    expect_exit("llm-worker-rbee-rocm", plain, NULL, 1, "", "/nowhere/hip.so cannot be loaded");
+    expect_exit("llm-worker-rbee-cuda", plain, NULL, 1, "", "/nowhere/cuda.so cannot be loaded");
     expect_exit("llm-worker-rbee-cpu", metal, NULL, 1, "", "no Metal backend");
-    expect_exit("worker-8080", cuda, NULL, 1, "", "no CUDA backend");
-    expect_exit("worker-8080", rocm, NULL, 1, "", "no ROCm backend");
+    expect_exit("worker-8080", cuda, NULL, 1, "", "/nowhere/cuda.so cannot be loaded");
+    expect_exit("llm-worker-rbee-cpu", cuda, NULL, 1, "", "/nowhere/cuda.so cannot be loaded");
+    expect_exit("worker-8080", rocm, NULL, 1, "", "/nowhere/hip.so cannot be loaded");
+    expect_exit("worker-8080", gpu, NULL, 1, "", "/nowhere/hip.so cannot be loaded");
+    expect_exit("llm-worker-rbee-cpu", gpu, NULL, 1, "", "--require-gpu and the processor");
     expect_exit("llm-worker-rbee", odd, NULL, 1, "", "unknown backend 'tpu'");
     child c = spawn("worker-cuda-8080", plain, NULL); /* a hive's name: the first GPU, and without one the CPU */
     wait_for_port(&c);
-    expect_get(c.port, "/v1/ready", "\"notice\":\"no GPU backend in this build: computing on the CPU\"");
+    expect_get(c.port, "/v1/ready", "\"notice\":\"no GPU can be used, computing on the CPU: ");
     end_with(&c, SIGTERM, 0);
-    c = spawn("llm-worker-rbee-cpu", cuda, NULL); /* logged and not used */
+    c = spawn("llm-worker-rbee-cpu", number, NULL); /* a hive passes a number in any case */
     wait_for_port(&c);
     run_one_job(c.port);
     end_with(&c, SIGTERM, 0);
@@ -433,6 +438,9 @@ static int remove_folder(void **state)
 
 int main(void)
 {
+    /* no GPU, whatever this machine has */
+    setenv("BW_HIP_LIBRARY", "/nowhere/hip.so", 1);
+    setenv("BW_CUDA_LIBRARY", "/nowhere/cuda.so", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hive_argv),  cmocka_unit_test(test_founding_argv),
         cmocka_unit_test(test_texts),      cmocka_unit_test(test_usage_errors),
