@@ -198,8 +198,8 @@ static void judge_card(report *r, const bw_probe_backend *b, const bw_probe_card
 static void judge_environment(report *r, const bw_probe_backend *b)
 {
     static const char *const amd[] = {"HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                      "BW_HIP_LIBRARY", NULL};
-    static const char *const nvidia[] = {"CUDA_VISIBLE_DEVICES", NULL};
+                                      "BW_HIP_LIBRARY",           "BW_KERNEL_DIR",       NULL};
+    static const char *const nvidia[] = {"CUDA_VISIBLE_DEVICES", "BW_KERNEL_DIR", NULL};
     for (const char *const *name = is_amd(b) ? amd : nvidia; *name; name++) {
         const char *value = getenv(*name);
         if (value && *value)

@@ -274,6 +274,22 @@ if [ ! -e /proc/driver/nvidia ]; then
     touch "$system/dev/kfd" "$system/dev/dri/renderD128"
     chmod 660 "$system/dev/kfd" "$system/dev/dri/renderD128"
     doctor 1; prints "ok .*/dev/kfd .*--group-add $(stat -c %g "$system/dev/kfd")"; prints 'ok .*renderD128'
+    # without the rights, as another user
+    if [ "$(id -u)" = 0 ] && chmod 755 "$dir" && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$program"; then
+        chgrp 12345 "$system/dev/kfd"
+        what='beeswax doctor as nobody'
+        nobody='setpriv --reuid=65534 --regid=65534 --clear-groups env BW_HIP_LIBRARY=/nowhere'
+        $nobody "$program" doctor --root "$system" >"$dir/out"
+        prints 'bad .*/dev/kfd .*may not be opened'; prints '-> start the container with --group-add 12345'
+        rm "$system/run/.containerenv"
+        $nobody "$program" doctor --root "$system" >"$dir/out"
+        prints '-> sudo groupadd -g 12345 render && sudo usermod -aG render '
+        chmod 600 "$system/dev/kfd"
+        $nobody "$program" doctor --root "$system" >"$dir/out"
+        prints '-> its group may not open it either: sudo chmod g+rw /dev/kfd'
+    else
+        skip 'doctor without rights: this needs root, setpriv and a program that others may run'
+    fi
     echo 'Linux version 5.15-microsoft-standard-WSL2' >"$system/proc/version"
     doctor 1; prints 'docs/troubleshooting.md'
     rm "$system/proc/version"

@@ -138,13 +138,17 @@ static void step(const char *shape, const char *name)
         .n_tokens = N, .tokens = tokens, .n_seqs = 1, .seqs = &seq, .n_outputs = 2, .outputs = outputs};
     const float *logits;
     assert_ok(bw_lm_step(lm, &batch, &logits, &err), err);
-    double squares = 0, dot = 0;
+    double squares = 0, dot = 0, most = 0;
     for (int32_t i = 0; i < 2 * n; i++)
         squares += (double)logits[i] * logits[i] / (2.0 * n);
     for (int32_t i = 0; i < n; i++)
         dot += (double)logits[i] * logits[n + i] / n / squares;
     if (!(squares > 2 && squares < 30 && dot < 0.7)) /* about 9: their standard deviation is 3 */
         fail_msg("%s %s: logits' mean square %g, likeness of rows %g", shape, name, squares, dot);
+    for (int32_t i = 0; i < 2 * n; i++)
+        most = fabs((double)logits[i]) > most ? fabs((double)logits[i]) : most;
+    if (!(most < 6 * sqrt(squares))) /* no token, such as the one that was read, wins by design */
+        fail_msg("%s %s: a logit of %g among logits of about %g", shape, name, most, sqrt(squares));
     const bw_tokenizer *t = bw_lm_tokenizer(lm);
     assert_non_null(t);
     assert_int_equal(bw_tokenizer_n_tokens(t), n);

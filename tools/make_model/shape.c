@@ -1,7 +1,6 @@
 /* Shapes and their tensors. Sizes are those of the published models' config.json; standard deviations are chosen so
- * that every matrix has about unit gain, the residual stream about doubles over all layers, and logits spread by 3. */
+ * that every matrix has about unit gain and logits spread by 3. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,7 +108,7 @@ typedef struct maker {
     bw_dtype type;
     mm_mix mix;
     bool gguf, failed;
-    double residual; /* root mean square of what enters the first layer */
+    double added; /* root mean square of what all layers together add to the residual stream */
 } maker;
 
 /* The layers that a mix gives more bits: the first and last eighth, and every third between (as llama.cpp's
@@ -230,7 +229,7 @@ static void add_layer(maker *m, int i)
     const mm_shape *s = m->s;
     int64_t d = s->n_embd, q = (int64_t)s->n_heads * s->head_dim, kv = (int64_t)s->n_kv_heads * s->head_dim;
     /* each layer adds two terms; with norms after the parts, those set the size */
-    double part = m->residual / sqrt(2.0 * s->n_layers), out_gain = s->post_norms ? 1 : part;
+    double part = m->added / sqrt(2.0 * s->n_layers), out_gain = s->post_norms ? 1 : part;
     add_norm(m, i, "attn_norm", "input_layernorm", d, 1);
     add_matrix(m, i, "attn_q", "self_attn.q_proj", q, d, 1, false);
     add_matrix(m, i, "attn_k", "self_attn.k_proj", kv, d, 1, false);
@@ -260,7 +259,10 @@ bw_status mm_list_make(const mm_shape *s, bool gguf, bw_dtype type, mm_mix mix, 
     double spread = 3 / sqrt((double)s->n_embd); /* of an output row's values, for logits that spread by 3 */
     double embedding = s->tied ? spread : 1;
     maker m = {.s = s, .list = list, .type = type, .mix = mix, .gguf = gguf};
-    m.residual = embedding * (s->post_norms ? sqrt((double)s->n_embd) : 1);
+    double enters = embedding * (s->post_norms ? sqrt((double)s->n_embd) : 1);
+    /* Where the output matrix is the embedding, a token's own row meets itself in the residual stream and would win
+     * every time: the layers must outweigh it. */
+    m.added = enters * (s->tied ? sqrt((double)s->n_embd) : 1);
     *list = (mm_list){0};
     add_matrix(&m, -1, "token_embd", "embed_tokens", s->n_vocab, s->n_embd, embedding * sqrt((double)s->n_embd),
                s->tied);
