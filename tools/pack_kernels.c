@@ -75,30 +75,27 @@ static const char *part(const bytes *file, uint64_t at, uint64_t n, const char *
     return (const char *)file->data + at;
 }
 
-/* AMD: the descriptors KERNEL.kd among the dynamic symbols. NVIDIA: the sections .text.KERNEL. */
+/* AMD: the descriptors KERNEL.kd among the dynamic symbols. NVIDIA: functions marked as entries. */
 static uint64_t elf_names(const bytes *file, bytes *names, const char *path)
 {
-    enum { MACHINE_AMD = 224, MACHINE_NVIDIA = 190 };
+    enum { MACHINE_AMD = 224, MACHINE_NVIDIA = 190, NVIDIA_ENTRY = 0x10 };
     const Elf64_Ehdr *e = (const void *)part(file, 0, sizeof *e, path);
     const Elf64_Shdr *s = (const void *)part(file, e->e_shoff, (uint64_t)e->e_shnum * sizeof *s, path);
     uint64_t n = 0;
     if (e->e_ident[EI_CLASS] != ELFCLASS64 || (e->e_machine != MACHINE_AMD && e->e_machine != MACHINE_NVIDIA))
         die("is no code object of a GPU", path);
+    bool is_amd = e->e_machine == MACHINE_AMD;
     for (int i = 0; i < e->e_shnum; i++) {
-        if (e->e_machine == MACHINE_NVIDIA) {
-            const char *name = part(file, s[e->e_shstrndx].sh_offset + s[i].sh_name, 1, path);
-            if (strncmp(name, ".text.", 6) == 0)
-                n += add_name(names, name + 6, strlen(name + 6), path);
-            continue;
-        }
-        if (s[i].sh_type != SHT_DYNSYM)
+        if (s[i].sh_type != (is_amd ? SHT_DYNSYM : SHT_SYMTAB))
             continue;
         const Elf64_Sym *symbols = (const void *)part(file, s[i].sh_offset, s[i].sh_size, path);
         for (uint64_t k = 0; k < s[i].sh_size / sizeof *symbols; k++) {
             const char *name = part(file, s[s[i].sh_link].sh_offset + symbols[k].st_name, 1, path);
             size_t length = strlen(name);
-            if (length > 3 && strcmp(name + length - 3, ".kd") == 0)
+            if (is_amd && length > 3 && strcmp(name + length - 3, ".kd") == 0)
                 n += add_name(names, name, length - 3, path);
+            else if (!is_amd && ELF64_ST_TYPE(symbols[k].st_info) == STT_FUNC && (symbols[k].st_other & NVIDIA_ENTRY))
+                n += add_name(names, name, length, path);
         }
     }
     return n;

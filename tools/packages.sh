@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that beeswax needs, when they are missing. `packages.sh run` = to build and run,
-# `packages.sh test` = also what the tests need. Debian 12; written for Ubuntu 24.04 too, where it is untested.
+# `packages.sh test` = also what the tests need, `packages.sh run amd` = also the compiler for AMD cards and a HIP runtime
+# where there is none. Debian 12; written for Ubuntu 24.04 too, where it is untested.
 set -eu
 kind=${1:-run}
 # build: cc cmake ninja; libmicrohttpd: HTTP server; jansson: JSON; libcurl: heartbeats; utf8proc: NFC and case mapping;
@@ -9,6 +10,11 @@ packages="gcc libc6-dev cmake ninja-build libmicrohttpd-dev libjansson-dev libcu
 [ "$kind" = run ] && packages="$packages ca-certificates python3-pip unzip curl"
 # tests: clang-19, lld-19: the AMD code objects; libamdhip64: HIP's headers, which ours are held against; cmocka; clang and its runtime for the sanitizer and fuzz builds; clang-format; lcov's gcov is gcc's own
 [ "$kind" = test ] && packages="$packages ca-certificates python3-pip unzip libcmocka-dev clang-19 lld-19 libamdhip64-dev clang-14 libclang-rt-14-dev llvm-14 clang-format-14 git curl"
+if [ "${2:-}" = amd ]; then
+    packages="$packages clang-19 lld-19"
+    # a runtime of AMD's own, which is newer, stays
+    PATH=$PATH:/sbin ldconfig -p | grep -q 'libamdhip64\.so\.[567]' || packages="$packages libamdhip64-5"
+fi
 missing=""
 for p in $packages; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q "ok installed" || missing="$missing $p"

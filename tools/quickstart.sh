@@ -1,12 +1,24 @@
 #!/bin/sh
 # From a fresh machine to generated text: installs what is missing, builds, gets a small real model, generates.
+# GPU kernels are built for the cards that are here, and for none where there is none.
 # usage: tools/quickstart.sh [PROMPT]
 set -eu
 cd "$(dirname "$0")/.."
 begin=$(date +%s)
-tools/packages.sh run
-cmake --preset release -DBW_TESTS=OFF >/dev/null
+# AMD: the kernel driver lists what can compute; its nodes without a target are processors
+gfx=none
+if grep -qs '^gfx_target_version [1-9]' /sys/class/kfd/kfd/topology/nodes/*/properties; then gfx=native; fi
+# NVIDIA: nvcc compiles for it, and its driver has counted a card
+sm=none
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+cards=$(ls /proc/driver/nvidia/gpus 2>/dev/null || true)
+if [ -n "$nvcc" ] && [ -n "$cards" ]; then sm=auto; fi
+if [ $gfx = native ]; then tools/packages.sh run amd; else tools/packages.sh run; fi
+cmake --preset release -DBW_TESTS=OFF -DBW_GFX=$gfx -DBW_SM=$sm >/dev/null
 cmake --build build
+if [ $gfx != none ] || [ -n "$cards" ]; then
+    build/bin/beeswax doctor || echo "(the processor will do for now)"
+fi
 model=$(tools/get_model.sh)
 prompt=${1:-What is the capital of France, and what is it known for?}
 echo

@@ -224,7 +224,7 @@ int64_t cli_proc_bytes(const char *file, const char *field);
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 extern const cli_command cli_cmd_run, cli_cmd_chat, cli_cmd_serve, cli_cmd_bench, cli_cmd_inspect, cli_cmd_quantize,
-    cli_cmd_devices;
+    cli_cmd_devices, cli_cmd_doctor;
 /* NULL-terminated, in the order of the overview. */
 extern const cli_command *const cli_commands[];
 const cli_command *cli_command_find(const char *name);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bw_device.h"
+#include "bw_probe.h"
 
 typedef struct devices_settings {
     cli_common common;
@@ -25,6 +25,7 @@ typedef struct machine {
     int64_t memory_bytes, free_bytes;
     char huge_pages[16]; /* always, madvise, never, or unknown */
     double bandwidth;    /* 0 = not measured */
+    bw_probe gpus;
 } machine;
 
 /* The word in brackets: "always [madvise] never". */
@@ -63,6 +64,25 @@ static void add_features(bw_str *out, const bw_cpu_features *c, const char *befo
         }
 }
 
+static void add_gpus_json(bw_str *out, const bw_probe *p)
+{
+    for (int b = 0; b < BW_PROBE_BACKENDS; b++)
+        for (int i = 0; i < p->backends[b].n_cards; i++) {
+            const bw_probe_card *c = &p->backends[b].cards[i];
+            bw_str_add_format(out, ",{\"device\":\"%s\",\"name\":", c->device);
+            bw_str_add_json(out, c->name, strlen(c->name));
+            bw_str_add(out, ",\"target\":");
+            bw_str_add_json(out, c->target, strlen(c->target));
+            bw_str_add(out, ",\"kernels\":");
+            if (*c->code_object)
+                bw_str_add_json(out, c->code_object, strlen(c->code_object));
+            else
+                bw_str_add(out, "null");
+            bw_str_add_format(out, ",\"units\":%d,\"memory_bytes\":%lld,\"integrated\":%s}", c->units,
+                              (long long)c->memory_bytes, c->integrated ? "true" : "false");
+        }
+}
+
 static int print_json(const machine *m)
 {
     bw_str out = {0};
@@ -77,8 +97,27 @@ static int print_json(const machine *m)
                       (long long)m->cpu->l3_bytes, (long long)m->memory_bytes, (long long)m->free_bytes, m->huge_pages);
     if (m->bandwidth > 0)
         bw_str_add_format(&out, ",\"read_bytes_per_s\":%.0f", m->bandwidth);
-    bw_str_add_format(&out, "}],\"gpu_backends\":[],\"version\":\"%s\"}\n", bw_version());
+    bw_str_add(&out, "}");
+    add_gpus_json(&out, &m->gpus);
+    bw_str_add_format(&out, "],\"gpu_backends\":[],\"version\":\"%s\"}\n", bw_version());
     return cli_out_str(&out);
+}
+
+static void add_gpus_text(bw_str *out, const bw_probe *p)
+{
+    char memory[16];
+    int n = 0;
+    for (int b = 0; b < BW_PROBE_BACKENDS; b++)
+        for (int i = 0; i < p->backends[b].n_cards; i++, n++) {
+            const bw_probe_card *c = &p->backends[b].cards[i];
+            bw_str_add_format(out, "\n%s%s\n  card         %s, %s, %d units%s\n  memory       %s\n  kernels      %s\n",
+                              c->device, strcmp(c->device, p->default_device) == 0 ? " (the first choice)" : "",
+                              *c->name ? c->name : "unknown", c->target, c->units, c->integrated ? ", integrated" : "",
+                              cli_format_bytes(memory, (double)c->memory_bytes),
+                              *c->code_object ? c->code_object : "none for it in this build");
+        }
+    if (n == 0)
+        bw_str_add(out, "\nNo GPU is found; `beeswax doctor` says why.\n");
 }
 
 static int print_text(const machine *m)
@@ -104,6 +143,7 @@ static int print_text(const machine *m)
     if (m->bandwidth > 0)
         bw_str_add_format(&out, "  bandwidth    %.1f GB/s read with %d thread%s\n", m->bandwidth / 1e9, m->n_threads,
                           m->n_threads == 1 ? "" : "s");
+    add_gpus_text(&out, &m->gpus);
     bw_str_add(&out, "\nThis build has no GPU backend for models: they are computed on the processor.\n");
     return cli_out_str(&out);
 }
@@ -120,6 +160,7 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
     m.memory_bytes = cli_proc_bytes("/proc/meminfo", "MemTotal");
     m.free_bytes = cli_proc_bytes("/proc/meminfo", "MemAvailable");
     read_huge_pages(m.huge_pages);
+    bw_probe_run(&m.gpus, "", false);
     if (s->bandwidth && cli_measure_bandwidth(0, &m.bandwidth, &err) != BW_OK)
         return cli_fail_err(&err);
     return s->json ? print_json(&m) : print_text(&m);

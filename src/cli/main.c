@@ -10,8 +10,9 @@
 #include "bw_log.h"
 #include "bw_mem.h"
 
-const cli_command *const cli_commands[] = {&cli_cmd_run,     &cli_cmd_chat,     &cli_cmd_serve,   &cli_cmd_bench,
-                                           &cli_cmd_inspect, &cli_cmd_quantize, &cli_cmd_devices, NULL};
+const cli_command *const cli_commands[] = {&cli_cmd_run,     &cli_cmd_chat,    &cli_cmd_serve,
+                                           &cli_cmd_bench,   &cli_cmd_inspect, &cli_cmd_quantize,
+                                           &cli_cmd_devices, &cli_cmd_doctor,  NULL};
 
 const cli_command *cli_command_find(const char *name)
 {

@@ -26,6 +26,7 @@ enum { CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { /* CUdevice_attribute */
        ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
        ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       ATTRIBUTE_INTEGRATED = 18,
        ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
        ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
        FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
@@ -38,6 +39,8 @@ typedef unsigned long long device_address;
     CU(cuInit, (unsigned flags))                                                                                       \
     CU(cuDeviceGetCount, (int *count))                                                                                 \
     CU(cuDeviceGet, (int *device, int index))                                                                          \
+    CU(cuDeviceTotalMem_v2, (size_t * n_bytes, int device))                                                            \
+    CU(cuDriverGetVersion, (int *version))                                                                             \
     CU(cuDeviceGetName, (char *name, int n, int device))                                                               \
     CU(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                  \
     CU(cuDevicePrimaryCtxRetain, (void **context, int device))                                                         \
@@ -131,11 +134,29 @@ static int cuda_count(int *n)
     return cu.cuDeviceGetCount(n);
 }
 
-static int cuda_open(int index, void **context, bw_gpu_info *info)
+static const char *cuda_library(void)
 {
-    int device, major = 0, minor = 0, shared = 0, error = cu.cuDeviceGet(&device, index);
+    return cu.cuInit ? "libcuda.so.1" : "";
+}
+
+/* 13000 is 13.0: the newest CUDA that the driver serves. The driver's own version stands in /proc (probe.c). */
+static void cuda_versions(char runtime[32], char driver[32])
+{
+    int v = 0;
+    (void)driver;
+    if (cu.cuDriverGetVersion && cu.cuDriverGetVersion(&v) == 0 && v > 0)
+        snprintf(runtime, 32, "%d.%d", v / 1000, v % 1000 / 10);
+}
+
+static int cuda_describe(int index, bw_gpu_info *info)
+{
+    int device, major = 0, minor = 0, shared = 0, integrated = 0;
+    size_t memory = 0;
+    int error = cu.cuDeviceGet(&device, index);
     if (!error)
         error = cu.cuDeviceGetName(info->name, sizeof info->name, device);
+    if (!error)
+        error = cu.cuDeviceTotalMem_v2(&memory, device);
     if (!error)
         error = cu.cuDeviceGetAttribute(&major, ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     if (!error)
@@ -145,11 +166,21 @@ static int cuda_open(int index, void **context, bw_gpu_info *info)
     if (!error)
         error = cu.cuDeviceGetAttribute(&shared, ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
     if (!error)
-        error = cu.cuDevicePrimaryCtxRetain(context, device);
+        error = cu.cuDeviceGetAttribute(&integrated, ATTRIBUTE_INTEGRATED, device);
+    info->memory_bytes = (int64_t)memory;
+    info->integrated = integrated != 0;
     info->shared_bytes_per_block = shared;
     info->wave = 32;
     snprintf(info->target, sizeof info->target, "sm_%d%d", major, minor);
     return error;
+}
+
+static int cuda_open(int index, void **context, bw_gpu_info *info)
+{
+    int device, error = cuda_describe(index, info);
+    if (!error)
+        error = cu.cuDeviceGet(&device, index);
+    return error ? error : cu.cuDevicePrimaryCtxRetain(context, device);
 }
 
 static void cuda_close(int index, void *context)
@@ -355,6 +386,9 @@ const bw_gpu_driver bw_gpu_driver_cuda = {
     .kind = BW_DEVICE_CUDA,
     .load = cuda_load,
     .count = cuda_count,
+    .library = cuda_library,
+    .versions = cuda_versions,
+    .describe = cuda_describe,
     .open = cuda_open,
     .close = cuda_close,
     .make_current = cuda_make_current,

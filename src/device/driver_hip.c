@@ -20,7 +20,10 @@ static struct {
 #undef HIP
     const char *(*hipGetErrorString)(int error);
     int (*hipGetDevicePropertiesR0600)(void *properties, int device); /* HIP 6 and later */
+    int (*hipRuntimeGetVersion)(int *version);                        /* in every version; only shown to people */
+    int (*hipDriverGetVersion)(int *version);
 } hip;
+static char library_name[128]; /* the one that was loaded */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bw_err load_error;
@@ -34,7 +37,8 @@ static void *open_library(const char **name)
     *name = "libamdhip64";
     void *library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if ((library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL)) != NULL)
+            *name = names[i];
     return library;
 }
 
@@ -50,6 +54,7 @@ static void load_once(void)
                 name, why ? why : "not found");
         return;
     }
+    snprintf(library_name, sizeof library_name, "%s", name);
 #define HIP(function, arguments)                                                                                       \
     *(void **)&hip.function = dlsym(library, #function);                                                               \
     if (!hip.function)                                                                                                 \
@@ -58,6 +63,8 @@ static void load_once(void)
 #undef HIP
     *(void **)&hip.hipGetErrorString = dlsym(library, "hipGetErrorString");
     *(void **)&hip.hipGetDevicePropertiesR0600 = dlsym(library, "hipGetDevicePropertiesR0600");
+    *(void **)&hip.hipRuntimeGetVersion = dlsym(library, "hipRuntimeGetVersion");
+    *(void **)&hip.hipDriverGetVersion = dlsym(library, "hipDriverGetVersion");
     if (missing || !hip.hipGetErrorString) {
         bw_fail(&load_error, BW_E_DEVICE, "%s lacks %s: it is no HIP runtime, or older than 5", name,
                 missing ? missing : "hipGetErrorString");
@@ -92,9 +99,26 @@ static void copy_target(char *target, size_t size, const char *arch)
     snprintf(target, size, "%.*s", (int)(n < size ? n : size - 1), arch);
 }
 
-/* Contexts are the devices themselves: HIP's current device belongs to the thread. The number is kept beside 1, so that
- * device 0 is no NULL. */
-static int hip_open(int index, void **context, bw_gpu_info *info)
+static const char *hip_library(void)
+{
+    return library_name;
+}
+
+/* 50221153 is 5.2.21153. */
+static void format_version(int (*get)(int *version), char *out, size_t size)
+{
+    int v = 0;
+    if (get && get(&v) == 0 && v > 0)
+        snprintf(out, size, "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
+}
+
+static void hip_versions(char runtime[32], char driver[32])
+{
+    format_version(hip.hipRuntimeGetVersion, runtime, 32);
+    format_version(hip.hipDriverGetVersion, driver, 32);
+}
+
+static int hip_describe(int index, bw_gpu_info *info)
 {
     /* room for either version's structure and whatever a later one adds */
     static const size_t room = 16384;
@@ -105,19 +129,33 @@ static int hip_open(int index, void **context, bw_gpu_info *info)
     int error =
         is_new ? hip.hipGetDevicePropertiesR0600(properties, index) : hip.hipGetDeviceProperties(properties, index);
     if (!error) {
-        uint64_t shared;
-        int32_t units, wave;
+        uint64_t shared, memory;
+        int32_t units, wave, integrated;
+        memcpy(&memory, properties + (is_new ? BW_HIP_R0600_MEMORY : BW_HIP_R0000_MEMORY), sizeof memory);
         memcpy(&shared, properties + (is_new ? BW_HIP_R0600_SHARED : BW_HIP_R0000_SHARED), sizeof shared);
         memcpy(&units, properties + (is_new ? BW_HIP_R0600_UNITS : BW_HIP_R0000_UNITS), sizeof units);
         memcpy(&wave, properties + (is_new ? BW_HIP_R0600_WAVE : BW_HIP_R0000_WAVE), sizeof wave);
+        memcpy(&integrated, properties + (is_new ? BW_HIP_R0600_INTEGRATED : BW_HIP_R0000_INTEGRATED),
+               sizeof integrated);
         snprintf(info->name, sizeof info->name, "%.79s", properties);
         copy_target(info->target, sizeof info->target, properties + (is_new ? BW_HIP_R0600_ARCH : BW_HIP_R0000_ARCH));
+        info->memory_bytes = (int64_t)memory;
         info->shared_bytes_per_block = (int64_t)shared;
         info->units = units > 0 ? units : 1;
         info->wave = wave;
-        *context = (void *)((uintptr_t)index + 1);
+        info->integrated = integrated != 0;
     }
     free(properties);
+    return error;
+}
+
+/* Contexts are the devices themselves: HIP's current device belongs to the thread. The number is kept beside 1, so that
+ * device 0 is no NULL. */
+static int hip_open(int index, void **context, bw_gpu_info *info)
+{
+    int error = hip_describe(index, info);
+    if (!error)
+        *context = (void *)((uintptr_t)index + 1);
     return error ? error : hip.hipSetDevice(index);
 }
 
@@ -309,6 +347,9 @@ const bw_gpu_driver bw_gpu_driver_hip = {
     .kind = BW_DEVICE_ROCM,
     .load = hip_load,
     .count = hip_count,
+    .library = hip_library,
+    .versions = hip_versions,
+    .describe = hip_describe,
     .open = hip_open,
     .close = hip_close,
     .make_current = hip_make_current,

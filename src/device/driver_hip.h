@@ -68,13 +68,17 @@ enum {
 
 /* Byte offsets in hipDeviceProp_t: HIP 5's, and that of HIP 6 and 7 (the R0600 form). */
 enum {
-    BW_HIP_R0000_SHARED = 264, /* size_t sharedMemPerBlock */
-    BW_HIP_R0000_WAVE = 276,   /* int warpSize */
-    BW_HIP_R0000_UNITS = 336,  /* int multiProcessorCount */
-    BW_HIP_R0000_ARCH = 396,   /* char gcnArchName[256] */
+    BW_HIP_R0000_MEMORY = 256,     /* size_t totalGlobalMem */
+    BW_HIP_R0000_SHARED = 264,     /* size_t sharedMemPerBlock */
+    BW_HIP_R0000_WAVE = 276,       /* int warpSize */
+    BW_HIP_R0000_UNITS = 336,      /* int multiProcessorCount */
+    BW_HIP_R0000_ARCH = 396,       /* char gcnArchName[256] */
+    BW_HIP_R0000_INTEGRATED = 652, /* int integrated */
+    BW_HIP_R0600_MEMORY = 288,
     BW_HIP_R0600_SHARED = 296,
     BW_HIP_R0600_WAVE = 308,
     BW_HIP_R0600_UNITS = 388,
+    BW_HIP_R0600_INTEGRATED = 396,
     BW_HIP_R0600_ARCH = 1160
 };
 

@@ -11,6 +11,8 @@ typedef struct bw_gpu_info {
     int units;       /* multiprocessors or compute units */
     int wave;        /* threads of a warp or wave */
     int64_t shared_bytes_per_block;
+    int64_t memory_bytes;
+    bool integrated; /* part of the processor, in the system's memory */
 } bw_gpu_info;
 
 typedef struct bw_gpu_driver {
@@ -19,6 +21,9 @@ typedef struct bw_gpu_driver {
     bw_status (*load)(
         bw_err *err); /* dlopen and initialise, once; BW_E_DEVICE with a sentence that says what is missing */
     int (*count)(int *n);
+    const char *(*library)(void);                        /* what load has loaded */
+    void (*versions)(char runtime[32], char driver[32]); /* left alone where unknown */
+    int (*describe)(int index, bw_gpu_info *info);       /* without taking the card */
     int (*open)(int index, void **context, bw_gpu_info *info);
     void (*close)(int index, void *context);
     int (*make_current)(void *context);

@@ -131,10 +131,16 @@ static bw_status unpack(const bw_code_object *o, bw_kernel_images *images, bw_er
 #endif
 }
 
+void bw_kernel_images_choose(const char *card, char target[32])
+{
+    target[0] = 0;
+    for (int i = 0; i < bw_n_code_objects; i++)
+        prefer(card, bw_code_objects[i].target, target);
+}
+
 static bw_status open_own(const char *label, const char *card, bw_kernel_images *images, bw_err *err)
 {
-    for (int i = 0; i < bw_n_code_objects; i++)
-        prefer(card, bw_code_objects[i].target, images->target);
+    bw_kernel_images_choose(card, images->target);
     for (int i = 0; i < bw_n_code_objects; i++)
         if (strcmp(bw_code_objects[i].target, images->target) == 0)
             return unpack(&bw_code_objects[i], images, err);

@@ -21,6 +21,9 @@ typedef struct bw_kernel_images {
     int n_images;
 } bw_kernel_images;
 
+/* The target among this program's code objects that a card ("gfx1100", "sm_90") runs best; empty when there is none. */
+void bw_kernel_images_choose(const char *card, char target[32]);
+
 /* label: the card, for errors; card: its target. What a card runs, best first: its own target; "sm_90" also an earlier
  * minor version of its major one, then PTX of any version up to its own; AMD's also the generic target of its family
  * ("gfx1103": "gfx11-generic"). With BW_KERNEL_DIR in the environment from that folder's files,

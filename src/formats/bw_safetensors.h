@@ -35,5 +35,12 @@ const char *bw_safetensors_metadata(const bw_safetensors *st, const char *key);
 const bw_map *bw_safetensors_map(const bw_safetensors *st, int part);
 /* Write one file (tmp, then rename). */
 bw_status bw_safetensors_write(const char *path, const bw_safetensor *tensors, size_t n_tensors, bw_err *err);
+/* The same for data that is made while it is written: the tensors' data are not looked at; fill is called once per
+ * tensor, in order, to append exactly its n_bytes through bw_safetensors_put. */
+typedef struct bw_safetensors_output bw_safetensors_output;
+typedef bw_status bw_safetensors_fill_fn(void *user, bw_safetensors_output *output, size_t tensor_index, bw_err *err);
+bw_status bw_safetensors_put(bw_safetensors_output *output, const void *bytes, size_t n_bytes, bw_err *err);
+bw_status bw_safetensors_write_filled(const char *path, const bw_safetensor *tensors, size_t n_tensors,
+                                      bw_safetensors_fill_fn *fill, void *user, bw_err *err);
 
 #endif

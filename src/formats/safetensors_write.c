@@ -48,30 +48,61 @@ static bw_status make_header(bw_str *header, const bw_safetensor *tensors, size_
     return header->failed ? bw_fail_memory(err, header->len, "a safetensors header") : BW_OK;
 }
 
-static bw_status put_all(bw_sink *sink, const bw_str *header, const bw_safetensor *tensors, size_t n, bw_err *err)
+struct bw_safetensors_output {
+    bw_sink sink;
+    uint64_t left; /* bytes that the current tensor still lacks */
+};
+
+bw_status bw_safetensors_put(bw_safetensors_output *output, const void *bytes, size_t n_bytes, bw_err *err)
+{
+    if (n_bytes > output->left)
+        return bw_fail(err, BW_E_INTERNAL, "a tensor is given %zu bytes and lacks %" PRIu64, n_bytes, output->left);
+    output->left -= n_bytes;
+    return bw_sink_put(&output->sink, bytes, n_bytes, err);
+}
+
+static bw_status put_all(bw_safetensors_output *output, const bw_str *header, const bw_safetensor *tensors, size_t n,
+                         bw_safetensors_fill_fn *fill, void *user, bw_err *err)
 {
     uint64_t n_header = header->len;
-    BW_TRY(bw_sink_put(sink, &n_header, 8, err));
-    BW_TRY(bw_sink_put(sink, header->data, header->len, err));
-    for (size_t i = 0; i < n; i++)
-        BW_TRY(bw_sink_put(sink, tensors[i].data, tensors[i].n_bytes, err));
+    BW_TRY(bw_sink_put(&output->sink, &n_header, 8, err));
+    BW_TRY(bw_sink_put(&output->sink, header->data, header->len, err));
+    for (size_t i = 0; i < n; i++) {
+        output->left = tensors[i].n_bytes;
+        BW_TRY(fill(user, output, i, err));
+        if (output->left)
+            return bw_fail(err, BW_E_INTERNAL, "tensor %s lacks %" PRIu64 " bytes", tensors[i].name, output->left);
+    }
     return BW_OK;
+}
+
+bw_status bw_safetensors_write_filled(const char *path, const bw_safetensor *tensors, size_t n_tensors,
+                                      bw_safetensors_fill_fn *fill, void *user, bw_err *err)
+{
+    bw_str header = {0};
+    bw_safetensors_output output = {.left = 0};
+    bw_status status = make_header(&header, tensors, n_tensors, err);
+    if (status == BW_OK)
+        status = bw_sink_open(&output.sink, path, err);
+    if (status == BW_OK) {
+        status = put_all(&output, &header, tensors, n_tensors, fill, user, err);
+        if (status == BW_OK)
+            status = bw_sink_commit(&output.sink, err);
+        else
+            bw_sink_abort(&output.sink);
+    }
+    bw_str_deinit(&header);
+    return status;
+}
+
+static bw_status put_given(void *user, bw_safetensors_output *output, size_t index, bw_err *err)
+{
+    const bw_safetensor *t = (const bw_safetensor *)user + index;
+    return bw_safetensors_put(output, t->data, t->n_bytes, err);
 }
 
 bw_status bw_safetensors_write(const char *path, const bw_safetensor *tensors, size_t n_tensors, bw_err *err)
 {
-    bw_str header = {0};
-    bw_sink sink;
-    bw_status status = make_header(&header, tensors, n_tensors, err);
-    if (status == BW_OK)
-        status = bw_sink_open(&sink, path, err);
-    if (status == BW_OK) {
-        status = put_all(&sink, &header, tensors, n_tensors, err);
-        if (status == BW_OK)
-            status = bw_sink_commit(&sink, err);
-        else
-            bw_sink_abort(&sink);
-    }
-    bw_str_deinit(&header);
-    return status;
+    /* put_given only reads through it */
+    return bw_safetensors_write_filled(path, tensors, n_tensors, put_given, (void *)(uintptr_t)tensors, err);
 }

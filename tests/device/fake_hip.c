@@ -1,7 +1,10 @@
 /* libamdhip64 as far as driver_hip.c knows it, on host memory: allocations, copies, modules that hold kernels named
  * "known", launches that are counted. Environment: FAKE_HIP_ARCH (gfx90a:sramecc+:xnack-), FAKE_HIP_FAIL (a function's
- * name: that function fails); the R0600 form is always offered. What lives is counted. */
+ * name: that function fails), FAKE_HIP_CARDS (for each
+ * card memory in GiB, whether integrated, target: "64,0,gfx90a 16,1,gfx1103"); the
+ * R0600 form is always offered. What lives is counted. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,9 +40,50 @@ int hipInit(unsigned flags)
     return result("hipInit");
 }
 
+/* How many cards there are; memory, integrated and target of card `device` when it is one of them. */
+static int cards(int device, size_t *memory, int *integrated, char arch[32])
+{
+    const char *text = getenv("FAKE_HIP_CARDS"), *all = getenv("FAKE_HIP_ARCH");
+    *memory = (size_t)64 << 30;
+    *integrated = 0;
+    snprintf(arch, 32, "%s", all ? all : "gfx90a:sramecc+:xnack-");
+    if (!text)
+        return N_DEVICES;
+    size_t gib;
+    char one[32];
+    int n = 0, flag, length;
+    for (; sscanf(text, "%zu,%d,%31[^ ]%n", &gib, &flag, one, &length) == 3; n++) {
+        text += length;
+        if (n != device)
+            continue;
+        *memory = gib << 30;
+        *integrated = flag;
+        memcpy(arch, one, 32);
+    }
+    return n;
+}
+
+EXPORT int hipRuntimeGetVersion(int *version);
+EXPORT int hipDriverGetVersion(int *version);
+
+int hipRuntimeGetVersion(int *version)
+{
+    *version = 60032831;
+    return 0;
+}
+
+int hipDriverGetVersion(int *version)
+{
+    *version = 60032830;
+    return result("hipDriverGetVersion");
+}
+
 int hipGetDeviceCount(int *count)
 {
-    *count = N_DEVICES;
+    size_t memory;
+    int integrated;
+    char arch[32];
+    *count = cards(0, &memory, &integrated, arch);
     return result("hipGetDeviceCount");
 }
 
@@ -50,14 +94,17 @@ int hipSetDevice(int device)
 
 int hipGetDevicePropertiesR0600(void *properties, int device)
 {
-    const char *arch = getenv("FAKE_HIP_ARCH");
-    char *p = properties;
-    (void)device;
+    char *p = properties, arch[32];
+    size_t memory;
+    int integrated;
+    cards(device, &memory, &integrated, arch);
     strcpy(p, "Fake Instinct");
+    memcpy(p + BW_HIP_R0600_MEMORY, &memory, sizeof memory);
+    memcpy(p + BW_HIP_R0600_INTEGRATED, &integrated, sizeof integrated);
     memcpy(p + BW_HIP_R0600_SHARED, &(size_t){65536}, sizeof(size_t));
     memcpy(p + BW_HIP_R0600_WAVE, &(int){64}, sizeof(int));
     memcpy(p + BW_HIP_R0600_UNITS, &(int){104}, sizeof(int));
-    strcpy(p + BW_HIP_R0600_ARCH, arch ? arch : "gfx90a:sramecc+:xnack-");
+    strcpy(p + BW_HIP_R0600_ARCH, arch);
     return result("hipGetDeviceProperties");
 }
 

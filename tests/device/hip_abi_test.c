@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <stddef.h>
+#include <unistd.h>
 
 /* HIP's own types in place of ours: each of driver_hip.h's rows must then be the header's declaration, argument by
  * argument. */
@@ -49,6 +50,8 @@ static_assert(hipErrorLaunchFailure == (hipError_t)BW_HIP_LAUNCH_FAILURE, "");
 static_assert(hipStreamNonBlocking == BW_HIP_STREAM_NON_BLOCKING, "");
 #if HIP_VERSION_MAJOR < 6
 static_assert(offsetof(hipDeviceProp_t, sharedMemPerBlock) == BW_HIP_R0000_SHARED, "");
+static_assert(offsetof(hipDeviceProp_t, totalGlobalMem) == BW_HIP_R0000_MEMORY, "");
+static_assert(offsetof(hipDeviceProp_t, integrated) == BW_HIP_R0000_INTEGRATED, "");
 static_assert(offsetof(hipDeviceProp_t, warpSize) == BW_HIP_R0000_WAVE, "");
 static_assert(offsetof(hipDeviceProp_t, multiProcessorCount) == BW_HIP_R0000_UNITS, "");
 static_assert(offsetof(hipDeviceProp_t, gcnArchName) == BW_HIP_R0000_ARCH, "");
@@ -89,6 +92,8 @@ typedef struct properties_r0600 {
     char gcn_arch_name[256];
 } properties_r0600;
 static_assert(offsetof(properties_r0600, shared_memory_per_block) == BW_HIP_R0600_SHARED, "");
+static_assert(offsetof(properties_r0600, total_global_memory) == BW_HIP_R0600_MEMORY, "");
+static_assert(offsetof(properties_r0600, integrated) == BW_HIP_R0600_INTEGRATED, "");
 static_assert(offsetof(properties_r0600, warp_size) == BW_HIP_R0600_WAVE, "");
 static_assert(offsetof(properties_r0600, multi_processor_count) == BW_HIP_R0600_UNITS, "");
 static_assert(offsetof(properties_r0600, gcn_arch_name) == BW_HIP_R0600_ARCH, "");
@@ -108,10 +113,29 @@ static void test_names(void **state)
     BW_HIP_FUNCTIONS
 #undef HIP
     assert_non_null(dlsym(library, "hipGetErrorString"));
+    assert_non_null(dlsym(library, "hipRuntimeGetVersion"));
+    assert_non_null(dlsym(library, "hipDriverGetVersion"));
+}
+
+/* The real library on a machine without an AMD GPU: one sentence that says what is missing, and what to look at. */
+static void test_no_card(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = NULL;
+    if (access("/dev/kfd", F_OK) == 0) {
+        printf("SKIPPED: this machine has /dev/kfd\n");
+        return;
+    }
+    assert_int_equal(bw_device_open("rocm:0", 0, &device, &err), BW_E_DEVICE);
+    assert_null(device);
+    assert_null(strchr(err.text, '\n'));
+    if (!strstr(err.text, "finds no usable AMD GPU") && !strstr(err.text, "cannot be loaded"))
+        fail_msg("\"%s\"", err.text);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_no_card)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

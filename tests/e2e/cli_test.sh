@@ -1,11 +1,12 @@
 #!/bin/sh
 # The program beeswax from outside: exit codes, what it prints where, and what it says to bad input.
-#   sh cli_test.sh PROGRAM DATA_FOLDER
+#   sh cli_test.sh PROGRAM DATA_FOLDER [FAKE_HIP_LIBRARY]
 # With BW_TEST_MODEL=FILE also a real instruct model (SmolLM2) is run; without it those tests count as skipped.
 # Prints one line per failure and a total; exits 1 when anything failed.
 set -u
 program=$1
 data=$2
+fake_hip=${3-}
 tiny=$data/cli/tiny.gguf
 no_vocab=$data/cli/no-vocab.gguf
 dir=$(mktemp -d) || exit 1
@@ -61,7 +62,7 @@ same() { if [ "$1" = "$2" ]; then pass; else fail "$3: \"$1\" is not \"$2\""; fi
 run 0; prints '^Usage: beeswax COMMAND'
 run 0 --version; prints '^beeswax [0-9]*\.[0-9]*\.[0-9]*$'
 run 0 help; prints 'quantize'
-for command in run chat serve bench inspect quantize devices; do
+for command in run chat serve bench inspect quantize devices doctor; do
     run 0 help $command; prints "^Usage: beeswax $command"; prints '  -h, --help'
     run 0 $command --help; prints "^Usage: beeswax $command"
     run 2 $command --no-such-option; says 'there is no option --no-such-option'; says "^Usage: beeswax $command"
@@ -240,6 +241,66 @@ run 0 inspect "$tiny" --json; prints '"general.architecture"'
 run 2 inspect "$tiny" "$tiny"; says 'one file'
 run 0 devices; prints '^cpu:0'; prints 'no GPU backend for models'
 run 0 devices --json; prints '"device":"cpu:0"'
+[ -e /dev/kfd ] || [ -e /dev/nvidiactl ] || { run 0 devices; prints 'beeswax doctor'; }
+
+# ---- doctor, on made-up systems: what is wrong, and what to type
+run 2 doctor x; says 'one word too many'
+system=$dir/system
+card() { # PCI_ADDRESS VENDOR
+    mkdir -p "$system/sys/bus/pci/devices/$1"
+    echo "$2" >"$system/sys/bus/pci/devices/$1/vendor"
+    echo 0x030000 >"$system/sys/bus/pci/devices/$1/class"
+}
+doctor() { # CODE ARGUMENTS...
+    want=$1
+    shift
+    what="beeswax doctor $*"
+    env FAKE_HIP_ARCH="$arch" BW_HIP_LIBRARY="$hip" "$program" doctor --root "$system" "$@" >"$dir/out" 2>"$dir/err"
+    got=$?
+    if [ $got -eq "$want" ]; then pass; else fail "$what: exit code $got, not $want"; fi
+    same "$(cat "$dir/err")" '' "$what"
+}
+arch=gfx1030 hip=/nowhere/libamdhip64.so
+mkdir -p "$system/proc"
+if [ ! -e /proc/driver/nvidia ]; then
+    doctor 1; prints 'AMD'; prints 'no sign of one'; prints 'No GPU can be used'
+    doctor 1 --json; prints '"usable":false,"default_device":"cpu:0"'
+    card 0000:03:00.0 0x1002
+    doctor 1; prints 'bad .*kernel driver .*not loaded'; prints '-> sudo modprobe amdgpu'; prints 'bad .*/dev/kfd .*not there'
+    mkdir -p "$system/sys/module/amdgpu" "$system/dev/dri" "$system/run"
+    doctor 1; prints 'ok .*amdgpu in the kernel'; prints 'libamdhip64.so cannot be loaded'; prints '-> sudo apt install libamdhip64-5'
+    touch "$system/run/.containerenv"
+    doctor 1; prints '-> start the container with --device /dev/kfd --device /dev/dri'
+    touch "$system/dev/kfd" "$system/dev/dri/renderD128"
+    chmod 660 "$system/dev/kfd" "$system/dev/dri/renderD128"
+    doctor 1; prints "ok .*/dev/kfd .*--group-add $(stat -c %g "$system/dev/kfd")"; prints 'ok .*renderD128'
+    echo 'Linux version 5.15-microsoft-standard-WSL2' >"$system/proc/version"
+    doctor 1; prints 'docs/troubleshooting.md'
+    rm "$system/proc/version"
+    if [ -n "$fake_hip" ]; then
+        hip=$fake_hip
+        doctor 1; prints 'ok .*HIP runtime .*version 6.0.32831'; prints 'bad .*rocm:0 .*gfx1030, 64.0 GiB'; prints '-> cmake .*-DBW_GFX=gfx1030'
+        arch=$(sed -n 's/.*only for \(gfx[0-9a-f]*\).*/\1/p' "$dir/out" | head -1)
+        if [ -n "$arch" ]; then
+            doctor 0; prints "ok .*rocm:0 .*gets the kernels for $arch"; prints '^rocm:0 can be used'
+            doctor 0 --json; prints '"usable":true,"default_device":"rocm:0"'
+        else
+            skip 'this build has no AMD kernels: no card can be one that it fits'
+        fi
+    else
+        skip 'no fake HIP library was given'
+    fi
+else
+    skip 'doctor without a GPU: this machine has one'
+fi
+# the real HIP runtime, or none, without a card
+if [ ! -e /dev/kfd ]; then
+    run 1 run "$tiny" abc --device rocm:0; one_sentence; says 'rocm:0\|AMD'
+    run 1 bench "$tiny" --device rocm:0; one_sentence
+else
+    skip 'rocm:0 without a card: this machine has /dev/kfd'
+fi
+
 run 0 quantize "$tiny" "$dir/q.gguf" q4_0; says 'tensors converted'
 run 0 inspect "$dir/q.gguf"; prints 'q4_0'
 run 0 run "$dir/q.gguf" -p abc -n 4

@@ -22,6 +22,18 @@ fail() {
     tail -n 20 "$dir/out" "$dir/err" 2>/dev/null
 }
 
+# Under ROCm's name without a card, whatever HIP runtime is installed: one sentence, exit code 1, no fall-back.
+if [ ! -e /dev/kfd ]; then
+    ln -s "$(realpath "$worker")" "$dir/llm-worker-rbee-rocm"
+    timeout 30 "$dir/llm-worker-rbee-rocm" --worker-id w --model "$model" --port 0 --local-mode --rocm-device 0 \
+        >"$dir/out" 2>"$dir/err"
+    code=$?
+    [ $code -eq 1 ] || fail "--rocm-device 0 without a card: exit code $code"
+    [ "$(grep -c '^Error: .*\(ROCm\|AMD\|rocm\)' "$dir/err")" -eq 1 ] || fail '--rocm-device 0 without a card: not one sentence'
+else
+    echo 'SKIPPED: --rocm-device without a card: this machine has /dev/kfd'
+fi
+
 "$worker" --worker-id w --model "$model" --port 0 --local-mode >"$dir/out" 2>"$dir/err" &
 pid=$!
 url=

@@ -1,0 +1,202 @@
+/* Looking for GPUs: files of a made-up system, cards of a made-up HIP library, and the choice among them. */
+#include "../bw_test.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bw_probe.h"
+#include "gpu_driver.h"
+
+/* Stands in place of what the build embeds. */
+static const unsigned char image[] = "code";
+const bw_code_object bw_code_objects[] = {{"gfx90a", image, image + 4},
+                                          {"gfx1100", image, image + 4},
+                                          {"sm_80", image, image + 4},
+                                          {"ptx_80", image, image + 4}};
+const int bw_n_code_objects = 4;
+
+static char root[] = "probe_test_XXXXXX";
+static bw_probe probe; /* large */
+
+static void put(const char *path, const char *text)
+{
+    char full[300];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = full; (slash = strchr(slash + 1, '/')) != NULL;) {
+        *slash = 0;
+        mkdir(full, 0755);
+        *slash = '/';
+    }
+    FILE *f = fopen(full, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    put("/sys/module/amdgpu/version", "6.8.5\n");
+    put("/dev/kfd", "");
+    put("/dev/dri/card0", "");
+    put("/dev/dri/renderD128", "");
+    put("/dev/dri/renderD129", "");
+    put("/sys/class/drm/renderD128/device/vendor", "0x1002\n");
+    put("/sys/class/drm/renderD129/device/vendor", "0x8086\n"); /* Intel's */
+    put("/sys/bus/pci/devices/0000:03:00.0/vendor", "0x1002\n");
+    put("/sys/bus/pci/devices/0000:03:00.0/class", "0x030000\n");
+    put("/sys/bus/pci/devices/0000:03:00.1/vendor", "0x1002\n");
+    put("/sys/bus/pci/devices/0000:03:00.1/class", "0x040300\n"); /* its sound */
+    put("/sys/bus/pci/devices/0000:83:00.0/vendor", "0x10de\n");
+    put("/sys/bus/pci/devices/0000:83:00.0/class", "0x120000\n");
+    put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12\nGCC\n");
+    put("/proc/version", "Linux version 5.15.90.1-microsoft-standard-WSL2\n");
+    put("/run/.containerenv", "");
+    char kfd[300];
+    snprintf(kfd, sizeof kfd, "%s/dev/kfd", root);
+    chmod(kfd, 0660);
+    bw_probe_run(&probe, root, false);
+    const bw_probe_backend *amd = &probe.backends[0], *nvidia = &probe.backends[1];
+    assert_true(amd->has_kernel_driver);
+    assert_string_equal(amd->kernel_driver, "6.8.5");
+    assert_int_equal(amd->n_on_bus, 1);
+    assert_int_equal(nvidia->n_on_bus, 1);
+    assert_true(nvidia->has_kernel_driver);
+    assert_string_equal(nvidia->kernel_driver, "535.183.01");
+    assert_string_equal(amd->code_objects, "gfx90a gfx1100");
+    assert_string_equal(nvidia->code_objects, "sm_80 ptx_80");
+    assert_int_equal(probe.n_nodes, 4);
+    assert_string_equal(probe.nodes[0].path, "/dev/kfd");
+    assert_true(probe.nodes[0].exists && probe.nodes[0].may_open && probe.nodes[0].group_may);
+    assert_int_equal(probe.nodes[0].group, getegid());
+    assert_true(probe.nodes[0].is_member);
+    assert_string_equal(probe.nodes[1].path, "/dev/dri/renderD128");
+    assert_string_equal(probe.nodes[2].path, "/dev/nvidiactl");
+    assert_false(probe.nodes[2].exists || probe.nodes[2].may_open);
+    assert_true(probe.in_wsl && probe.in_container);
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    bw_probe_run(&probe, "/nowhere", true);
+    assert_false(probe.backends[0].has_kernel_driver || probe.backends[1].has_kernel_driver);
+    assert_int_equal(probe.backends[0].n_on_bus, -1);
+    assert_int_equal(probe.n_nodes, 1); /* /dev/kfd, which every AMD card needs */
+    assert_false(probe.nodes[0].exists || probe.in_wsl || probe.in_container);
+    for (int i = 0; i < BW_PROBE_LIBRARIES; i++)
+        assert_non_null(probe.libraries[i].name);
+}
+
+/* In a process of its own: the library is loaded once per process. */
+static void in_child(void check(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        check();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void must(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "not so: %s\n", what);
+    _exit(1);
+}
+
+static void chooses(const char *cards, const char *device)
+{
+    bw_err err = {0};
+    char name[16] = "";
+    setenv("FAKE_HIP_CARDS", cards, 1);
+    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, device) == 0, cards);
+    bw_probe_run(&probe, "", false);
+    must(strcmp(probe.default_device, device) == 0, cards);
+}
+
+static void check_choice(void)
+{
+    bw_probe_run(&probe, "", false);
+    const bw_probe_backend *amd = &probe.backends[0];
+    must(amd->is_loaded && amd->n_cards == 2 && strstr(amd->library, "fake_hip"), "the library is loaded");
+    must(strcmp(amd->runtime, "6.0.32831") == 0 && strcmp(amd->driver, "6.0.32830") == 0, "versions");
+    const bw_probe_card *c = &amd->cards[1];
+    must(strcmp(c->device, "rocm:1") == 0 && strcmp(c->target, "gfx90a") == 0 &&
+             strcmp(c->code_object, "gfx90a") == 0 && c->memory_bytes == INT64_C(64) << 30 && !c->integrated &&
+             c->units == 104,
+         "a card");
+    chooses("16,0,gfx1100 24,0,gfx1100 20,0,gfx90a", "rocm:1");           /* most memory */
+    chooses("96,1,gfx1100 8,0,gfx1100", "rocm:1");                        /* a discrete one */
+    chooses("24,1,gfx1100", "rocm:0");                                    /* or what there is */
+    chooses("48,0,gfx1030 16,0,gfx1100:sramecc- 16,0,gfx1100", "rocm:1"); /* one with kernels, the first */
+    chooses("8,0,gfx906 16,0,gfx1030", "rocm:1");                         /* opening it says what is missing */
+    bw_probe_run(&probe, "", false);
+    must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
+}
+
+static void check_no_cards(void)
+{
+    bw_err err = {0};
+    char name[16];
+    setenv("FAKE_HIP_CARDS", "", 1);
+    bw_probe_run(&probe, "", false);
+    must(probe.backends[0].is_loaded && probe.backends[0].n_cards == 0 && *probe.backends[0].why, "no cards, and why");
+    if (probe.backends[1].n_cards == 0)
+        must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"),
+             "no choice");
+}
+
+static void check_no_library(void)
+{
+    setenv("BW_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1);
+    bw_probe_run(&probe, "", false);
+    must(!probe.backends[0].is_loaded && *probe.backends[0].library == 0, "no library");
+    must(strstr(probe.backends[0].why, "cannot be loaded") != NULL, "and why");
+}
+
+static void check_broken_card(void)
+{
+    setenv("FAKE_HIP_FAIL", "hipGetDeviceProperties", 1);
+    bw_probe_run(&probe, "", false);
+    must(probe.backends[0].n_cards == 2 && *probe.backends[0].cards[0].name == 0, "cards that say nothing");
+}
+
+static void test_cards(void **state)
+{
+    (void)state;
+    in_child(check_choice);
+    in_child(check_no_cards);
+    in_child(check_no_library);
+    in_child(check_broken_card);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+int main(void)
+{
+    /* test_cards first: its processes must begin without the library */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cards), cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_nothing)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
