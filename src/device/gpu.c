@@ -44,23 +44,6 @@ static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GP
 
 /* ---- code objects and kernels ---------------------------------------------------------------------------------- */
 
-static bw_status load_modules(bw_gpu *g, bw_err *err)
-{
-    BW_TRY(bw_kernel_images_open(g->label, g->info.target, &g->images, err));
-    g->modules = bw_alloc_zero((size_t)g->images.n_images, sizeof *g->modules);
-    if (!g->modules)
-        return bw_fail_memory(err, sizeof *g->modules, "code objects");
-    for (int i = 0; i < g->images.n_images; i++) {
-        const bw_kernel_image *image = &g->images.images[i];
-        int error = g->driver->module_load(image->data, &g->modules[g->n_modules]);
-        if (error)
-            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, image->family,
-                           g->images.target, g->driver->error_text(error));
-        g->n_modules++;
-    }
-    return BW_OK;
-}
-
 static size_t kernel_place(const bw_gpu *g, const char *name)
 {
     size_t low = 0, high = g->n_kernels;
@@ -72,6 +55,68 @@ static size_t kernel_place(const bw_gpu *g, const char *name)
             high = middle;
     }
     return low;
+}
+
+/* Into the sorted list, at kernel_place(). */
+static bw_status keep_kernel(bw_gpu *g, size_t at, const char *name, void *function, bw_err *err)
+{
+    bw_gpu_kernel *k = bw_alloc_zero(1, sizeof *k);
+    if (!k || !bw_reserve((void **)&g->kernels, &g->kernels_capacity, g->n_kernels + 1, sizeof *g->kernels)) {
+        bw_free(k);
+        return bw_fail_memory(err, sizeof *k, "a kernel's entry");
+    }
+    snprintf(k->name, sizeof k->name, "%s", name);
+    k->function = function;
+    memmove(g->kernels + at + 1, g->kernels + at, (g->n_kernels - at) * sizeof *g->kernels);
+    g->kernels[at] = k;
+    g->n_kernels++;
+    return BW_OK;
+}
+
+/* Every kernel that the build listed must be in the module that the driver made: else a step would find out. */
+static bw_status find_all(bw_gpu *g, const bw_kernel_image *image, void *module, bw_err *err)
+{
+    const char *name = image->names, *first_missing = NULL;
+    size_t n_missing = 0;
+    for (size_t i = 0; i < image->n_names; i++, name += strlen(name) + 1) {
+        void *function = NULL;
+        int error = g->driver->find(module, name, &function);
+        if (error && error != BW_GPU_NOT_FOUND)
+            return bw_gpu_fail(g, err, error, name);
+        if (error) {
+            first_missing = first_missing ? first_missing : name;
+            n_missing++;
+            continue;
+        }
+        size_t at = kernel_place(g, name);
+        if (at == g->n_kernels || strcmp(g->kernels[at]->name, name) != 0)
+            BW_TRY(keep_kernel(g, at, name, function, err));
+    }
+    if (n_missing == 0)
+        return BW_OK;
+    return bw_fail(
+        err, BW_E_DEVICE,
+        "%s: %zu of the %zu %s kernels for %s are not in the loaded code object, the first is %s: build again, "
+        "and if it stays, this driver does not load what this compiler makes",
+        g->label, n_missing, image->n_names, image->family, g->images.target, first_missing);
+}
+
+static bw_status load_modules(bw_gpu *g, bw_err *err)
+{
+    BW_TRY(bw_kernel_images_open(g->label, g->info.target, &g->images, err));
+    g->modules = bw_alloc_zero((size_t)g->images.n_images, sizeof *g->modules);
+    if (!g->modules)
+        return bw_fail_memory(err, sizeof *g->modules, "code objects");
+    for (int i = 0; i < g->images.n_images; i++) {
+        const bw_kernel_image *image = &g->images.images[i];
+        int error = g->driver->module_load(image->data, &g->modules[i]);
+        if (error)
+            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, image->family,
+                           g->images.target, g->driver->error_text(error));
+        g->n_modules++;
+        BW_TRY(find_all(g, image, g->modules[i], err));
+    }
+    return BW_OK;
 }
 
 bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kernel, bw_err *err)
@@ -88,6 +133,8 @@ bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kerne
     BW_TRY(bw_gpu_enter(g, err));
     void *function = NULL;
     for (int i = 0; i < g->n_modules && !function; i++) {
+        if (g->images.images[i].names) /* all of them were found at the start */
+            continue;
         int error = g->driver->find(g->modules[i], name, &function);
         if (error == BW_GPU_NOT_FOUND)
             function = NULL;
@@ -96,17 +143,8 @@ bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kerne
     }
     if (!function)
         return bw_fail(err, BW_E_NOT_FOUND, "%s: there is no kernel %s for %s", g->label, name, g->info.target);
-    bw_gpu_kernel *k = bw_alloc_zero(1, sizeof *k);
-    if (!k || !bw_reserve((void **)&g->kernels, &g->kernels_capacity, g->n_kernels + 1, sizeof *g->kernels)) {
-        bw_free(k);
-        return bw_fail_memory(err, sizeof *k, "a kernel's entry");
-    }
-    memcpy(k->name, name, strlen(name) + 1);
-    k->function = function;
-    memmove(g->kernels + at + 1, g->kernels + at, (g->n_kernels - at) * sizeof *g->kernels);
-    g->kernels[at] = k;
-    g->n_kernels++;
-    *kernel = k;
+    BW_TRY(keep_kernel(g, at, name, function, err));
+    *kernel = g->kernels[at];
     return BW_OK;
 }
 

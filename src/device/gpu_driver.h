@@ -66,9 +66,10 @@ enum { BW_GPU_NOT_FOUND = -1 };
 
 extern const bw_gpu_driver bw_gpu_driver_hip, bw_gpu_driver_cuda;
 
-/* Code objects that were compiled into this program (made by the build: cmake/kernels.cmake). */
+/* Code objects that were compiled into this program, one archive (kernel_archive.h) per target (made by the build:
+ * cmake/kernels.cmake). A zstd frame may be followed by anything. */
 typedef struct bw_code_object {
-    const char *family, *target; /* "affine", "sm_90" */
+    const char *target; /* "gfx1100", "sm_90", "ptx_90" */
     const unsigned char *begin, *end;
 } bw_code_object;
 extern const bw_code_object bw_code_objects[];

@@ -132,14 +132,11 @@ static int count_on_bus(const char *root, const char *vendor)
 
 static void list_code_objects(bw_probe_backend *b)
 {
-    const char *prefix = b->kind == BW_DEVICE_ROCM ? "gfx" : "sm_";
     size_t n = 0;
     for (int i = 0; i < bw_n_code_objects; i++) {
         const char *target = bw_code_objects[i].target;
-        bool is_new = strncmp(target, prefix, 3) == 0;
-        for (int k = 0; k < i && is_new; k++)
-            is_new = strcmp(target, bw_code_objects[k].target) != 0;
-        if (is_new && n + strlen(target) + 2 < sizeof b->code_objects)
+        bool is_own = (strncmp(target, "gfx", 3) == 0) == (b->kind == BW_DEVICE_ROCM);
+        if (is_own && n + strlen(target) + 2 < sizeof b->code_objects)
             n += (size_t)snprintf(b->code_objects + n, sizeof b->code_objects - n, "%s%s", n ? " " : "", target);
     }
 }

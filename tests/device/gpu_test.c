@@ -8,16 +8,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "archive.h"
 #include "bw_gpu.h"
 #include "gpu_driver.h"
 
-/* Stands in place of what the build embeds. */
-static const unsigned char image[] = "code", broken[] = "rubbish";
-const bw_code_object bw_code_objects[] = {{"first", "gfx90a", image, image + 4},
-                                          {"other", "gfx1100", broken, broken + 7},
-                                          {"second", "gfx90a", image, image + 4},
-                                          {"older", "sm_80", image, image + 4}};
-const int bw_n_code_objects = 4;
+/* Stands in place of what the build embeds; filled in main. */
+static _Alignas(64) unsigned char good[4096], broken[4096], missing[4096];
+const bw_code_object bw_code_objects[] = {{"gfx90a", good, good + sizeof good},
+                                          {"gfx1100", broken, broken + sizeof broken},
+                                          {"gfx1201", missing, missing + sizeof missing}};
+const int bw_n_code_objects = 3;
+
+static void fill_archives(void)
+{
+    const test_family families[] = {
+        {"first", "code", "known_1 known_0 known_3 known_2 known "},
+        {"second", "code", "known_9 known_8 known_7 known_6 known_5 known_4 known_1 "},
+    };
+    make_archive(good, sizeof good, 2, families);
+    make_archive(broken, sizeof broken, 1, &(test_family){"other", "rubbish", "known "});
+    make_archive(missing, sizeof missing, 1, &(test_family){"half", "code", "known_1 lost_1 known_2 lost_2 "});
+}
 
 static bw_device *open_fake(const char *name)
 {
@@ -85,7 +96,7 @@ static void test_kernels(void **state)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 20; i++) {
             char name[32];
-            snprintf(name, sizeof name, "known_%d", i * 7 % 20);
+            snprintf(name, sizeof name, "known_%d", i * 7 % 10);
             assert_int_equal(bw_gpu_find(device, name, &a, &err), BW_OK);
             assert_int_equal(bw_gpu_find(device, name, &b, &err), BW_OK);
             assert_ptr_equal(a, b);
@@ -256,6 +267,39 @@ static void test_lost_device(void **state)
     nothing_lives();
 }
 
+/* Kernels of a folder are looked up when they are asked for: nothing lists them. */
+static void test_folder(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_gpu_kernel *a, *b;
+    char folder[] = "/tmp/bw_gpu_test_XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/first.gfx90a.hsaco", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("code", f);
+    fclose(f);
+    setenv("BW_KERNEL_DIR", folder, 1);
+    bw_device *device = open_fake("rocm");
+    unsetenv("BW_KERNEL_DIR");
+    unlink(path);
+    rmdir(folder);
+    for (int i = 0; i < 20; i++) { /* in no order, so that the sorted list is exercised */
+        char name[32];
+        snprintf(name, sizeof name, "known_too_%d", i * 7 % 20);
+        assert_int_equal(bw_gpu_find(device, name, &a, &err), BW_OK);
+        assert_int_equal(bw_gpu_find(device, name, &b, &err), BW_OK);
+        assert_ptr_equal(a, b);
+    }
+    assert_int_equal(bw_gpu_find(device, "unknown", &a, &err), BW_E_NOT_FOUND);
+    setenv("FAKE_HIP_FAIL", "hipModuleGetFunction", 1);
+    assert_int_equal(bw_gpu_find(device, "known", &a, &err), BW_E_DEVICE);
+    unsetenv("FAKE_HIP_FAIL");
+    bw_device_close(device);
+    nothing_lives();
+}
+
 static void refuse(const char *name, bw_status status, const char *part)
 {
     bw_err err = {0};
@@ -281,8 +325,9 @@ static void test_names(void **state)
 static void test_failures(void **state)
 {
     (void)state;
-    static const char *const functions[] = {"hipGetDeviceCount", "hipGetDeviceProperties", "hipSetDevice",
-                                            "hipStreamCreateWithFlags", "hipModuleLoadData"};
+    static const char *const functions[] = {"hipGetDeviceCount", "hipGetDeviceProperties",
+                                            "hipSetDevice",      "hipStreamCreateWithFlags",
+                                            "hipModuleLoadData", "hipModuleGetFunction"};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         setenv("FAKE_HIP_FAIL", functions[i], 1);
         refuse("rocm:0", BW_E_DEVICE, "invalid value");
@@ -304,8 +349,6 @@ static void test_failures(void **state)
     assert_int_equal(v->synchronise(device, &err), BW_E_DEVICE);
     setenv("FAKE_HIP_FAIL", "hipMemGetInfo", 1);
     assert_int_equal(v->memory_info(device, &(int64_t){0}, &(int64_t){0}, &err), BW_E_DEVICE);
-    setenv("FAKE_HIP_FAIL", "hipModuleGetFunction", 1);
-    assert_int_equal(bw_gpu_find(device, "known", &(bw_gpu_kernel *){NULL}, &err), BW_E_DEVICE);
     setenv("FAKE_HIP_FAIL", "hipSetDevice", 1);
     assert_int_equal(v->synchronise(device, &err), BW_E_DEVICE);
     assert_int_equal(v->alloc(device, 1, BW_MEMORY_DENSE, "x", &buffer, &err), BW_E_DEVICE);
@@ -316,6 +359,9 @@ static void test_failures(void **state)
     refuse("rocm:0", BW_E_DEVICE, "this build holds no kernels for gfx1030");
     setenv("FAKE_HIP_ARCH", "gfx1100", 1);
     refuse("rocm:0", BW_E_DEVICE, "the other kernels for gfx1100 do not load");
+    setenv("FAKE_HIP_ARCH", "gfx1201", 1);
+    refuse("rocm:0", BW_E_DEVICE,
+           "2 of the 4 half kernels for gfx1201 are not in the loaded code object, the first is lost_1");
     unsetenv("FAKE_HIP_ARCH");
     nothing_lives();
 }
@@ -385,11 +431,12 @@ static void test_no_runtime(void **state)
 
 int main(void)
 {
+    fill_archives();
     /* test_lost_context last: it leaves a stream behind */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),  cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_kernels),     cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_failures),    cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_staging),     cmocka_unit_test(test_graphs),
-                                       cmocka_unit_test(test_lost_device), cmocka_unit_test(test_lost_context)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_runtime),  cmocka_unit_test(test_memory),      cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_folder),      cmocka_unit_test(test_names),       cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_pool),        cmocka_unit_test(test_staging),     cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_lost_device), cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,10 @@
 
 /* Stands in place of what the build embeds. */
 static const unsigned char image[] = "code";
-const bw_code_object bw_code_objects[] = {{"first", "gfx90a", image, image + 4},
-                                          {"first", "gfx1100", image, image + 4},
-                                          {"other", "gfx90a", image, image + 4},
-                                          {"first", "sm_80", image, image + 4}};
+const bw_code_object bw_code_objects[] = {{"gfx90a", image, image + 4},
+                                          {"gfx1100", image, image + 4},
+                                          {"sm_80", image, image + 4},
+                                          {"ptx_80", image, image + 4}};
 const int bw_n_code_objects = 4;
 
 static char root[] = "probe_test_XXXXXX";
@@ -66,7 +66,7 @@ static void test_files(void **state)
     assert_true(nvidia->has_kernel_driver);
     assert_string_equal(nvidia->kernel_driver, "535.183.01");
     assert_string_equal(amd->code_objects, "gfx90a gfx1100");
-    assert_string_equal(nvidia->code_objects, "sm_80");
+    assert_string_equal(nvidia->code_objects, "sm_80 ptx_80");
     assert_int_equal(probe.n_nodes, 4);
     assert_string_equal(probe.nodes[0].path, "/dev/kfd");
     assert_true(probe.nodes[0].exists && probe.nodes[0].may_open && probe.nodes[0].group_may);

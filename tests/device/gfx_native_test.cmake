@@ -1,0 +1,18 @@
+# What bw_gfx_native makes of the kernel driver's files: two cards of one kind, two of others, a processor.
+# usage: cmake -DSOURCE=... -DFOLDER=scratch -P gfx_native_test.cmake
+include(${SOURCE}/cmake/gfx_native.cmake)
+file(REMOVE_RECURSE ${FOLDER})
+set(number 0)
+foreach(version 0 110000 110000 90010 90402 100302)
+  file(WRITE ${FOLDER}/${number}/properties "cpu_cores_count 0\nsimd_count 64\ngfx_target_version ${version}\nvendor_id 4098\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+bw_gfx_native(${FOLDER} targets)
+set(wanted "gfx1100;gfx90a;gfx942;gfx1032")
+if(NOT targets STREQUAL wanted)
+  message(FATAL_ERROR "\"${targets}\" instead of \"${wanted}\"")
+endif()
+bw_gfx_native(${FOLDER}/nothing targets)
+if(targets)
+  message(FATAL_ERROR "\"${targets}\" where there is no card")
+endif()
