@@ -157,6 +157,9 @@ typedef struct bw_engine_options {
      * a new process can use the device again. May be NULL. */
     void (*lost)(void *user, const bw_err *err);
     void *lost_user;
+    int32_t
+        n_gpu_layers; /* on a GPU: the last so many layers lie there, the CPU computes the others; 0 = as many as fit */
+    bool require_gpu; /* refuse with BW_E_DEVICE or BW_E_MEMORY rather than let the CPU compute anything */
 } bw_engine_options;
 
 /* Defaults, struct_size set. */
@@ -172,7 +175,7 @@ typedef struct bw_model_info {
     const char *architecture; /* "llama", "qwen2", ... */
     const char *name;         /* from the file, or its base name */
     const char *quantisation; /* the commonest weight type, such as "Q4_K" */
-    const char *device;       /* "cpu:0" */
+    const char *device;       /* "cpu:0", "rocm:0", "rocm:0 (20 of 32 layers), cpu:0" */
     int64_t n_params;         /* parameters */
     int64_t weight_bytes;     /* as stored on the device */
     int64_t kv_bytes;         /* the whole KV cache */

@@ -136,6 +136,8 @@ typedef struct cli_engine_settings {
     cli_common common;
     const char *device;
     int32_t n_ctx, n_threads, n_batch, kv; /* kv: BW_KV_* */
+    int32_t n_gpu_layers;
+    bool require_gpu;
 } cli_engine_settings;
 extern const cli_group cli_engine_group;
 

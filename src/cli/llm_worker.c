@@ -29,11 +29,11 @@ typedef struct worker_args {
     const char *name; /* the program's, without its folder */
     const char *worker_id, *model, *model_ref, *port, *hive_url, *queen_url, *callback_url;
     const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
-    const char *threads, *ctx, *parallel;
+    const char *threads, *ctx, *parallel, *gpu_layers;
     bool local_mode, require_gpu, help, version;
     char picked[16]; /* the device that computes: "cpu:0", "rocm:1" */
     uint16_t port_number;
-    int32_t n_threads, n_ctx, n_parallel;
+    int32_t n_threads, n_ctx, n_parallel, n_gpu_layers;
 } worker_args;
 
 /* ---- command line ---- */
@@ -50,7 +50,8 @@ static const char usage_text[] =
     "                         first GPU that can be used, else the CPU]\n"
     "  --rocm-device N        AMD GPU (--cuda-device N: NVIDIA; --metal-device N: refused; --device N: of the "
     "backend)\n"
-    "  --require-gpu          refuse to start where the CPU would have to compute\n"
+    "  --gpu-layers N         layers on the GPU, the CPU computes the others [default: auto, as many as fit]\n"
+    "  --require-gpu          refuse to start where the CPU would have to compute anything\n"
     "  --local-mode           listen on 127.0.0.1 only, without a token\n"
     "  --threads N            CPU threads [default: all]\n"
     "  --ctx N                tokens of context per request [default: the model's, at most 4096]\n"
@@ -143,6 +144,9 @@ static int check_args(worker_args *a)
     if (!parse_count(a->threads, &a->n_threads) || !parse_count(a->ctx, &a->n_ctx) ||
         !parse_count(a->parallel, &a->n_parallel))
         return fail_usage(a, "'--threads', '--ctx' and '--parallel' take whole numbers");
+    if (a->gpu_layers && strcmp(a->gpu_layers, "auto") != 0 &&
+        (!parse_count(a->gpu_layers, &a->n_gpu_layers) || a->n_gpu_layers < 1))
+        return fail_usage(a, "'--gpu-layers' takes 'auto' or a number of at least 1");
     return 0;
 }
 
@@ -164,6 +168,7 @@ static int parse_args(int argc, char **argv, worker_args *a)
         {"--threads", &a->threads, NULL},
         {"--ctx", &a->ctx, NULL},
         {"--parallel", &a->parallel, NULL},
+        {"--gpu-layers", &a->gpu_layers, NULL},
         {"--local-mode", NULL, &a->local_mode},
         {"--require-gpu", NULL, &a->require_gpu},
         {"--help", NULL, &a->help},
@@ -316,6 +321,8 @@ static void *load_main(void *arg)
     options.n_threads = w->args->n_threads;
     options.n_ctx = w->args->n_ctx;
     options.n_parallel = w->args->n_parallel;
+    options.n_gpu_layers = w->args->n_gpu_layers;
+    options.require_gpu = w->args->require_gpu;
     options.progress = tell_progress;
     options.progress_user = w;
     options.lost = tell_lost;

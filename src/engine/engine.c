@@ -44,6 +44,7 @@ static bw_status read_options(const bw_engine_options *options, bw_engine_option
     BW_TRY(check_number("n_parallel", o->n_parallel, 1, MAX_PARALLEL, err));
     BW_TRY(check_number("n_queue", o->n_queue, 1, 1 << 20, err));
     BW_TRY(check_number("n_batch", o->n_batch, 1, 1 << 16, err));
+    BW_TRY(check_number("n_gpu_layers", o->n_gpu_layers, 0, 1 << 20, err));
     BW_TRY(check_number("kv_tokens", o->kv_tokens, 0, (int64_t)MAX_TOKENS * MAX_PARALLEL, err));
     if (o->n_batch < o->n_parallel)
         return bw_fail(err, BW_E_RANGE, "n_batch is %d; it must be at least n_parallel, which is %d", (int)o->n_batch,
@@ -58,14 +59,18 @@ static void say_reduced(const char *what, int64_t from, int64_t to, const char *
     bw_log_warn("%s reduced from %lld to %lld: %s", what, (long long)from, (long long)to, why);
 }
 
-/* Half of the device's free memory in pages of the KV cache; INT64_MAX when unknown. */
-static int64_t affordable_pages(bw_device *device, int64_t page_bytes)
+/* Half of the device's free memory in pages of the KV cache, on a GPU half of what the weights leave of it but a
+ * quarter at least; INT64_MAX when unknown. */
+static int64_t affordable_pages(bw_device *device, const bw_lm_info *file)
 {
     int64_t free_bytes = 0, total_bytes = 0;
     bw_err err = {0};
-    if (page_bytes <= 0 || device->vtable->memory_info(device, &free_bytes, &total_bytes, &err) != BW_OK)
+    if (file->kv_page_bytes <= 0 || device->vtable->memory_info(device, &free_bytes, &total_bytes, &err) != BW_OK)
         return INT64_MAX;
-    return free_bytes / 2 / page_bytes;
+    int64_t left = free_bytes;
+    if (device->kind != BW_DEVICE_CPU)
+        left = free_bytes - file->weight_bytes > free_bytes / 2 ? free_bytes - file->weight_bytes : free_bytes / 2;
+    return left / 2 / file->kv_page_bytes;
 }
 
 /* Tokens of a context and pages of the cache. What the caller asked for is kept; what is a default gives way to half
@@ -80,7 +85,7 @@ static void choose_sizes(bw_engine *e, const bw_engine_options *o, const bw_lm_i
                     (int)file->n_ctx_train);
     }
     if (tokens == 0) {
-        int64_t pages = affordable_pages(e->device, file->kv_page_bytes);
+        int64_t pages = affordable_pages(e->device, file);
         tokens = n_ctx * o->n_parallel;
         if (bw_pages_of((int32_t)n_ctx) * (int64_t)o->n_parallel > pages) {
             int64_t least = o->n_ctx ? bw_pages_of((int32_t)n_ctx) : 1;
@@ -111,6 +116,9 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
     if (o->progress)
         o->progress(o->progress_user, &opening);
     BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, err));
+    if (o->require_gpu && e->device->kind == BW_DEVICE_CPU)
+        return bw_fail(err, BW_E_DEVICE, "a GPU is required, but only the CPU can be used: %s",
+                       o->device ? "it was named" : "`beeswax doctor` says why");
     bw_lm_file *file = NULL;
     BW_TRY(bw_lm_file_open(o->model, &file, err));
     bw_lm_info info;
@@ -126,6 +134,9 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
                         .max_seqs = o->n_parallel,
                         .max_outputs = e->max_outputs,
                         .max_seq_pages = bw_pages_of(e->info.n_ctx),
+                        .n_gpu_layers = o->n_gpu_layers,
+                        .require_gpu = o->require_gpu,
+                        .n_threads = o->n_threads,
                         .progress = o->progress,
                         .progress_user = o->progress_user};
     BW_TRY(bw_lm_new(file, e->device, &lm, &e->lm, err));
@@ -141,7 +152,7 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
     info->architecture = lm.architecture;
     info->name = lm.name;
     info->quantisation = lm.quantisation;
-    info->device = e->device->name;
+    info->device = lm.device;
     info->n_params = lm.n_params;
     info->weight_bytes = lm.weight_bytes;
     info->kv_bytes = lm.kv_page_bytes * e->kv.n_pages;

@@ -20,7 +20,10 @@ typedef struct bw_lm_options {
     int32_t max_seqs;      /* most sequences in one step */
     int32_t max_outputs;   /* most rows of logits in one step */
     int32_t max_seq_pages; /* most pages of one sequence */
-    const char *variant;   /* NULL, or a kernel variant for every op, such as "ref" (debugging) */
+    int32_t n_gpu_layers; /* on a GPU: how many of the last layers lie there, the CPU computes the others; 0 = as fit */
+    bool require_gpu;     /* refuse rather than let the CPU compute layers */
+    int32_t n_threads;    /* of the CPU, when it computes layers; 0 = all */
+    const char *variant;  /* NULL, or a kernel variant for every op, such as "ref" (debugging) */
     void (*progress)(void *user, const bw_progress *progress);
     void *progress_user;
 } bw_lm_options;
@@ -29,6 +32,7 @@ typedef struct bw_lm_info {
     const char *architecture, *name, *quantisation; /* live as long as the lm */
     int64_t n_params, weight_bytes, kv_page_bytes;  /* a page's bytes over all layers, K and V */
     int32_t n_vocab, n_layers, n_embd, n_ctx_train;
+    const char *device; /* "cpu:0", "rocm:0 (20 of 32 layers), cpu:0"; of a model, not of a file */
 } bw_lm_info;
 
 /* The device a model is to run on. NULL: the GPU that bw_device_choose_gpu names, else the CPU; a GPU that is there and

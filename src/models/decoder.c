@@ -7,7 +7,7 @@
 
 #define BW_MODEL(name, gguf, hf)                                                                                       \
     bw_status bw_model_##name##_configure(const bw_source *source, bw_model_config *config, bw_err *err);              \
-    bw_value bw_model_##name##_record(const bw_model *model, bw_nn *nn, const bw_nn_step *step,                        \
+    bw_value bw_model_##name##_record(const bw_model *model, bw_nn *nn, const bw_nn_step *step, bw_model_part *part,   \
                                       const bw_value *k_caches, const bw_value *v_caches);
 #include "models.def"
 #undef BW_MODEL
@@ -136,4 +136,33 @@ bw_nn_attention_config bw_model_attention_config(const bw_model *model, int laye
         .attention = {.scale = c->attention_scale, .window = local ? c->window : 0},
         .eps = c->eps,
     };
+}
+
+bw_value bw_model_begin(const bw_model *model, bw_nn *nn, const bw_nn_step *step, const bw_model_part *part)
+{
+    if (part->first > 0)
+        return part->x;
+    bw_value x = bw_nn_embedding(nn, &model->embedding, step->tokens, BW_DIM_TOKENS, model->config.embedding_scale);
+    bw_plan_name(nn->plan, x, "embedding");
+    return x;
+}
+
+const bw_tensor *bw_model_next_norm(const bw_model *model, const bw_model_part *part, int layer)
+{
+    if (layer == model->config.n_layers - 1)
+        return &model->output_norm;
+    /* behind a part's last layer the next part normalises for itself: any norm will do, its result is not used */
+    return &model->layers[layer + 1 < part->end ? layer + 1 : layer].attn_norm;
+}
+
+bw_value bw_model_finish(const bw_model *model, bw_nn *nn, const bw_nn_step *step, bw_model_part *part, bw_value x,
+                         bw_value y)
+{
+    if (part->end < model->config.n_layers) {
+        part->x = x;
+        return BW_NO_VALUE;
+    }
+    bw_plan_name(nn->plan, y, "norm");
+    bw_value rows = bw_nn_select_rows(nn, y, step->outputs, BW_DIM_OUTPUTS);
+    return bw_nn_linear(nn, rows, BW_DIM_OUTPUTS, &model->output);
 }

@@ -7,38 +7,8 @@
 #include "bw_log.h"
 #include "bw_mem.h"
 #include "bw_probe.h"
-#include "model.h"
+#include "lm_private.h"
 #include "tokenizer_source.h"
-
-struct bw_lm_file {
-    bw_source source;
-    const bw_model_def *def;
-    bw_model_config config;
-    bw_tokenizer *tokenizer; /* NULL: the file has no vocabulary */
-    char *name;
-    int64_t n_params, n_bytes;
-    bw_dtype commonest;
-};
-
-struct bw_lm {
-    bw_lm_file *file;
-    bw_device *device;
-    bw_lm_options options;
-    bw_model model;
-    bw_weights weights;
-    bw_plan *plan;
-    bw_nn_step step; /* the plan's inputs */
-    bw_value logits;
-    bw_buffer inputs;                                             /* host memory of all inputs, one behind the other */
-    bw_buffer device_inputs;                                      /* the same on a GPU */
-    bw_buffer host_logits;                                        /* f32 [max_outputs, n_vocab], for a GPU */
-    int32_t *tokens, *positions, *slots, *seqs, *outputs, *pages; /* in inputs, in this order */
-    int32_t max_pages;                                            /* in one step */
-    bw_buffer kv;
-    int64_t kv_head_bytes; /* one page of one head */
-    bw_lm_probe_fn *probe;
-    void *probe_user;
-};
 
 /* ---- file ---------------------------------------------------------------------------------------------------------
  */
@@ -118,11 +88,6 @@ void bw_lm_file_close(bw_lm_file *file)
     bw_free(file);
 }
 
-static int64_t head_row_bytes(const bw_model_config *c, bw_dtype kv_dtype)
-{
-    return bw_dtype_bytes(kv_dtype, c->head_dim);
-}
-
 void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info)
 {
     const bw_model_config *c = &file->config;
@@ -132,7 +97,7 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
         .quantisation = bw_dtype_name(file->commonest),
         .n_params = file->n_params,
         .weight_bytes = file->n_bytes,
-        .kv_page_bytes = head_row_bytes(c, kv_dtype) * BW_LM_PAGE_TOKENS * c->n_kv_heads * 2 * c->n_layers,
+        .kv_page_bytes = bw_lm_head_bytes(c, kv_dtype) * c->n_kv_heads * 2 * c->n_layers,
         .n_vocab = c->n_vocab,
         .n_layers = c->n_layers,
         .n_embd = c->n_embd,
@@ -143,95 +108,24 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
 /* ---- model ----------------------------------------------------------------------------------------------------------
  */
 
-static bool on_gpu(const bw_lm *lm)
-{
-    return lm->device->kind != BW_DEVICE_CPU;
-}
-
 static bw_status make_inputs(bw_lm *lm, bw_err *err)
 {
     const bw_lm_options *o = &lm->options;
     const bw_device_vtable *v = lm->device->vtable;
     size_t tokens = (size_t)o->max_tokens, seqs = (size_t)o->max_seqs, outputs = (size_t)o->max_outputs;
-    size_t pages = seqs * (size_t)o->max_seq_pages, logits = outputs * (size_t)lm->model.config.n_vocab * 4;
+    size_t pages = seqs * (size_t)o->max_seq_pages, logits = outputs * (size_t)lm->file->config.n_vocab * 4;
     lm->max_pages = (int32_t)pages;
     size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs) * sizeof *lm->tokens;
     BW_TRY(v->host_alloc(lm->device, bytes, "a step's inputs", &lm->inputs, err));
     memset(lm->inputs.data, 0, bytes);
-    if (on_gpu(lm)) {
-        BW_TRY(v->alloc(lm->device, bytes, BW_MEMORY_DENSE, "a step's inputs", &lm->device_inputs, err));
+    if (lm->device->kind != BW_DEVICE_CPU)
         BW_TRY(v->host_alloc(lm->device, logits, "logits", &lm->host_logits, err));
-    }
     lm->tokens = lm->inputs.data;
     lm->positions = lm->tokens + tokens;
     lm->slots = lm->positions + tokens;
     lm->seqs = lm->slots + tokens;
     lm->outputs = lm->seqs + seqs * 4;
     lm->pages = lm->outputs + outputs;
-    return BW_OK;
-}
-
-static bw_status make_kv(bw_lm *lm, bw_value *k_caches, bw_value *v_caches, bw_err *err)
-{
-    const bw_model_config *c = &lm->model.config;
-    int64_t dims[4] = {lm->options.n_pages, c->n_kv_heads, BW_LM_PAGE_TOKENS, c->head_dim};
-    if (c->head_dim % bw_dtype_block_elements(lm->options.kv_dtype) != 0)
-        return bw_fail(err, BW_E_UNSUPPORTED, "a %s KV cache needs heads of a multiple of %lld; this model has %d",
-                       bw_dtype_name(lm->options.kv_dtype), (long long)bw_dtype_block_elements(lm->options.kv_dtype),
-                       c->head_dim);
-    lm->kv_head_bytes = head_row_bytes(c, lm->options.kv_dtype) * BW_LM_PAGE_TOKENS;
-    int64_t one = bw_tensor_bytes(lm->options.kv_dtype, 4, dims), all;
-    if (one < 0 || !bw_mul_i64(one, 2 * (int64_t)c->n_layers, &all))
-        return bw_fail(err, BW_E_RANGE, "a KV cache of %d pages is too large", lm->options.n_pages);
-    BW_TRY(lm->device->vtable->alloc(lm->device, (size_t)all, BW_MEMORY_SPARSE, "the KV cache", &lm->kv, err));
-    for (int i = 0; i < c->n_layers; i++) {
-        char *data = (char *)lm->kv.data + one * 2 * i;
-        bw_tensor k = bw_tensor_view(lm->options.kv_dtype, 4, dims, data);
-        bw_tensor v = bw_tensor_view(lm->options.kv_dtype, 4, dims, data + one);
-        k_caches[i] = bw_plan_const(lm->plan, &k);
-        v_caches[i] = bw_plan_const(lm->plan, &v);
-    }
-    return BW_OK;
-}
-
-static void bind_input(bw_lm *lm, bw_value value, int32_t *host)
-{
-    int32_t *base = on_gpu(lm) ? lm->device_inputs.data : lm->inputs.data;
-    bw_plan_bind(lm->plan, value, base + (host - (int32_t *)lm->inputs.data));
-}
-
-static bw_status make_plan(bw_lm *lm, bw_err *err)
-{
-    const bw_lm_options *o = &lm->options;
-    int64_t max[BW_DIM_COUNT] = {o->max_tokens, o->max_outputs, o->max_seqs, lm->max_pages};
-    BW_TRY(bw_plan_new(lm->device, max, o->variant, &lm->plan, err));
-    lm->step.tokens = bw_plan_input(lm->plan, BW_I32, 1, (int64_t[]){BW_DIM_TOKENS});
-    lm->step.positions = bw_plan_input(lm->plan, BW_I32, 1, (int64_t[]){BW_DIM_TOKENS});
-    lm->step.slots = bw_plan_input(lm->plan, BW_I32, 1, (int64_t[]){BW_DIM_TOKENS});
-    lm->step.seqs = bw_plan_input(lm->plan, BW_I32, 2, (int64_t[]){BW_DIM_SEQS, 4});
-    lm->step.pages = bw_plan_input(lm->plan, BW_I32, 1, (int64_t[]){BW_DIM_PAGES});
-    lm->step.outputs = bw_plan_input(lm->plan, BW_I32, 1, (int64_t[]){BW_DIM_OUTPUTS});
-    size_t n_layers = (size_t)lm->model.config.n_layers;
-    bw_value *caches = bw_alloc_array(n_layers * 2, sizeof *caches);
-    if (!caches)
-        return bw_fail_memory(err, n_layers * 2 * sizeof *caches, "a plan");
-    bw_status status = make_kv(lm, caches, caches + n_layers, err);
-    if (status == BW_OK) {
-        bw_nn nn;
-        bw_nn_init(&nn, lm->plan, lm->device);
-        lm->logits = lm->file->def->record(&lm->model, &nn, &lm->step, caches, caches + n_layers);
-        bw_plan_keep(lm->plan, lm->logits);
-        status = bw_plan_finish(lm->plan, err);
-    }
-    bw_free(caches);
-    if (status != BW_OK)
-        return status;
-    bind_input(lm, lm->step.tokens, lm->tokens);
-    bind_input(lm, lm->step.positions, lm->positions);
-    bind_input(lm, lm->step.slots, lm->slots);
-    bind_input(lm, lm->step.seqs, lm->seqs);
-    bind_input(lm, lm->step.pages, lm->pages);
-    bind_input(lm, lm->step.outputs, lm->outputs);
     return BW_OK;
 }
 
@@ -249,30 +143,41 @@ static bw_status check_options(const bw_lm_options *o, bw_err *err)
     return BW_OK;
 }
 
+static bw_status make(bw_lm *lm, bw_err *err)
+{
+    const bw_lm_options *o = &lm->options;
+    bw_progress progress = {
+        .stage = "loading", .layers_total = lm->file->config.n_layers, .bytes_total = (uint64_t)lm->file->n_bytes};
+    int32_t n_cpu_layers = 0;
+    BW_TRY(check_options(o, err));
+    BW_TRY(make_inputs(lm, err));
+    if (lm->device->kind != BW_DEVICE_CPU)
+        BW_TRY(bw_lm_choose_layers(lm, &n_cpu_layers, err));
+    if (n_cpu_layers > 0) {
+        BW_TRY(bw_device_open("cpu:0", o->n_threads, &lm->cpu, err));
+        BW_TRY(bw_lm_part_init(lm, lm->cpu, 0, n_cpu_layers, &progress, err));
+    }
+    BW_TRY(bw_lm_part_init(lm, lm->device, n_cpu_layers, lm->file->config.n_layers, &progress, err));
+    if (n_cpu_layers > 0)
+        snprintf(lm->device_text, sizeof lm->device_text, "%s (%d of %d layers), cpu:0", lm->device->name,
+                 (int)(lm->file->config.n_layers - n_cpu_layers), (int)lm->file->config.n_layers);
+    else
+        snprintf(lm->device_text, sizeof lm->device_text, "%s", lm->device->name);
+    return BW_OK;
+}
+
 bw_status bw_lm_new(bw_lm_file *file, bw_device *device, const bw_lm_options *options, bw_lm **out, bw_err *err)
 {
     *out = NULL;
     bw_lm *lm = bw_alloc_zero(1, sizeof *lm);
-    bw_model_layer *layers = bw_alloc_zero((size_t)file->config.n_layers, sizeof *layers);
-    if (!lm || !layers) {
-        bw_free(lm);
-        bw_free(layers);
+    if (!lm) {
         bw_lm_file_close(file);
         return bw_fail_memory(err, sizeof *lm, "a model");
     }
     lm->file = file;
     lm->device = device;
     lm->options = *options;
-    lm->model.config = file->config;
-    lm->model.layers = layers;
-    bw_status status = check_options(options, err);
-    if (status == BW_OK)
-        status = bw_weights_load(&file->source, device, &lm->model, &lm->weights, options->progress,
-                                 options->progress_user, err);
-    if (status == BW_OK)
-        status = make_inputs(lm, err);
-    if (status == BW_OK)
-        status = make_plan(lm, err);
+    bw_status status = make(lm, err);
     if (status != BW_OK) {
         bw_lm_free(lm);
         return status;
@@ -285,16 +190,12 @@ void bw_lm_free(bw_lm *lm)
 {
     if (!lm)
         return;
-    bw_plan_free(lm->plan);
-    if (lm->kv.data)
-        lm->device->vtable->release(lm->device, &lm->kv);
-    bw_weights_free(&lm->weights);
-    bw_free(lm->model.layers);
+    for (int i = 0; i < lm->n_parts; i++)
+        bw_lm_part_deinit(&lm->parts[i]);
     lm->device->vtable->host_release(lm->device, &lm->inputs);
-    if (on_gpu(lm)) {
-        lm->device->vtable->release(lm->device, &lm->device_inputs);
-        lm->device->vtable->host_release(lm->device, &lm->host_logits);
-    }
+    lm->device->vtable->host_release(lm->device, &lm->host_logits);
+    if (lm->cpu)
+        bw_device_close(lm->cpu);
     bw_lm_file_close(lm->file);
     bw_free(lm);
 }
@@ -302,6 +203,7 @@ void bw_lm_free(bw_lm *lm)
 void bw_lm_get_info(const bw_lm *lm, bw_lm_info *info)
 {
     bw_lm_file_info(lm->file, lm->options.kv_dtype, info);
+    info->device = lm->device_text;
 }
 
 const bw_tokenizer *bw_lm_tokenizer(const bw_lm *lm)
@@ -345,9 +247,9 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
         return bw_fail(err, BW_E_INTERNAL, "step: %d tokens, %d sequences, %d outputs", batch->n_tokens, batch->n_seqs,
                        batch->n_outputs);
     for (int32_t t = 0; t < batch->n_tokens; t++) {
-        if (batch->tokens[t] < 0 || batch->tokens[t] >= lm->model.config.n_vocab)
+        if (batch->tokens[t] < 0 || batch->tokens[t] >= lm->file->config.n_vocab)
             return bw_fail(err, BW_E_RANGE, "token %d is not in the vocabulary of %d", batch->tokens[t],
-                           lm->model.config.n_vocab);
+                           lm->file->config.n_vocab);
         lm->tokens[t] = batch->tokens[t];
     }
     int32_t next = 0;
@@ -368,58 +270,25 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
     return BW_OK;
 }
 
-/* Graphs are kept per sizes, and the number of pages would grow with every page of text: on a GPU it is rounded up. */
-static int64_t pages_of_step(const bw_lm *lm, int32_t n_pages)
-{
-    int64_t room = 16;
-    while (room < n_pages)
-        room *= 2;
-    return room < lm->max_pages ? room : lm->max_pages;
-}
-
-static bw_status step_gpu(bw_lm *lm, const bw_lm_batch *batch, int32_t n_pages, const float **logits, bw_err *err)
-{
-    const bw_device_vtable *v = lm->device->vtable;
-    int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, pages_of_step(lm, n_pages)};
-    size_t used = (size_t)((char *)(lm->pages + n_pages) - (char *)lm->inputs.data);
-    size_t bytes = (size_t)batch->n_outputs * (size_t)lm->model.config.n_vocab * sizeof **logits;
-    BW_TRY(v->upload_later(lm->device, lm->device_inputs.data, lm->inputs.data, used, err));
-    BW_TRY(bw_plan_run(lm->plan, dims, err));
-    BW_TRY(v->download_later(lm->device, lm->host_logits.data, bw_plan_data(lm->plan, lm->logits), bytes, err));
-    BW_TRY(v->synchronise(lm->device, err));
-    if (logits)
-        *logits = lm->host_logits.data;
-    return BW_OK;
-}
-
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err)
 {
     int32_t n_pages = 0;
     BW_TRY(fill_batch(lm, batch, &n_pages, err));
-    if (on_gpu(lm))
-        return step_gpu(lm, batch, n_pages, logits, err);
     int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, n_pages};
-    BW_TRY(bw_plan_run(lm->plan, dims, err));
-    if (logits)
-        *logits = bw_plan_data(lm->plan, lm->logits);
-    return BW_OK;
+    for (int i = 0; i < lm->n_parts; i++)
+        BW_TRY(bw_lm_part_step(lm, &lm->parts[i], dims, err));
+    return bw_lm_take_logits(lm, batch->n_outputs, logits, err);
 }
 
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)
 {
-    const bw_model_config *c = &lm->model.config;
     if (dst < 0 || src < 0 || dst >= lm->options.n_pages || src >= lm->options.n_pages || n_tokens < 0 ||
         n_tokens > BW_LM_PAGE_TOKENS)
         return bw_fail(err, BW_E_INTERNAL, "copy of %d tokens from page %d to %d", n_tokens, src, dst);
     if (dst == src)
         return BW_OK;
-    int64_t page = lm->kv_head_bytes * c->n_kv_heads, one = page * lm->options.n_pages;
-    int64_t bytes = lm->kv_head_bytes / BW_LM_PAGE_TOKENS * n_tokens;
-    for (int64_t half = 0; half < 2 * (int64_t)c->n_layers; half++)
-        for (int64_t h = 0; h < c->n_kv_heads; h++) {
-            char *base = (char *)lm->kv.data + half * one + h * lm->kv_head_bytes;
-            BW_TRY(lm->device->vtable->copy(lm->device, base + dst * page, base + src * page, (size_t)bytes, err));
-        }
+    for (int i = 0; i < lm->n_parts; i++)
+        BW_TRY(bw_lm_part_copy_page(lm, &lm->parts[i], dst, src, n_tokens, err));
     return BW_OK;
 }
 
@@ -435,17 +304,20 @@ bw_status bw_lm_set_probe(bw_lm *lm, bw_lm_probe_fn *probe, void *user, bw_err *
     (void)err;
     lm->probe = probe;
     lm->probe_user = user;
-    bw_plan_set_probe(lm->plan, probe ? probe_value : NULL, lm);
+    for (int i = 0; i < lm->n_parts; i++)
+        bw_plan_set_probe(lm->parts[i].plan, probe ? probe_value : NULL, lm);
     return BW_OK;
 }
 
 void bw_lm_set_profile(bw_lm *lm, bool on)
 {
-    bw_plan_set_profile(lm->plan, on);
+    for (int i = 0; i < lm->n_parts; i++)
+        bw_plan_set_profile(lm->parts[i].plan, on);
 }
 
 bw_status bw_lm_get_profile(bw_lm *lm, bool reset, bw_str *out, bw_err *err)
 {
-    bw_plan_report(lm->plan, reset, out);
+    for (int i = 0; i < lm->n_parts; i++)
+        bw_plan_report(lm->parts[i].plan, reset, out);
     return out->failed ? bw_fail_memory(err, 0, "a profile") : BW_OK;
 }

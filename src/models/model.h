@@ -106,18 +106,34 @@ typedef struct bw_model {
     bw_model_layer *layers; /* [n_layers] */
 } bw_model;
 
+/* Which layers a recording holds, and what it hands on. Layers before `first` were computed elsewhere: x f32 [T,
+ * n_embd] is the residual stream as they left it. Where end < n_layers, x is what the recording leaves. */
+typedef struct bw_model_part {
+    int32_t first, end;
+    bw_value x;
+} bw_model_part;
+
 typedef struct bw_model_def {
     const char *name, *gguf_architecture, *hf_class;
     bw_status (*configure)(const bw_source *source, bw_model_config *config, bw_err *err);
-    /* Record the whole step; k_caches and v_caches [n_layers]; returns the logits f32 [BW_DIM_OUTPUTS, n_vocab]. */
-    bw_value (*record)(const bw_model *model, bw_nn *nn, const bw_nn_step *step, const bw_value *k_caches,
-                       const bw_value *v_caches);
+    /* Record a step's part; k_caches and v_caches [n_layers]; returns the logits f32 [BW_DIM_OUTPUTS, n_vocab] of the
+     * part that ends with the last layer, else BW_NO_VALUE. */
+    bw_value (*record)(const bw_model *model, bw_nn *nn, const bw_nn_step *step, bw_model_part *part,
+                       const bw_value *k_caches, const bw_value *v_caches);
 } bw_model_def;
 
 /* NULL when no row matches. */
 const bw_model_def *bw_model_find(const bw_source *source);
 /* "llama, mistral, ...": the names that a GGUF file or config.json may have. */
 void bw_model_list_architectures(bool gguf, bw_str *out);
+
+/* How every recording begins: the embedded tokens, or what the part before left. */
+bw_value bw_model_begin(const bw_model *model, bw_nn *nn, const bw_nn_step *step, const bw_model_part *part);
+/* The norm to apply to the residual stream behind a layer. */
+const bw_tensor *bw_model_next_norm(const bw_model *model, const bw_model_part *part, int layer);
+/* How every recording ends, with the residual stream x and its norm y: the logits, or x handed on. */
+bw_value bw_model_finish(const bw_model *model, bw_nn *nn, const bw_nn_step *step, bw_model_part *part, bw_value x,
+                         bw_value y);
 
 /* What a model's layers have in common at run time. */
 bw_nn_attention_config bw_model_attention_config(const bw_model *model, int layer);
@@ -131,9 +147,19 @@ typedef struct bw_weights {
     bw_dtype commonest; /* the matrix type with the most bytes */
 } bw_weights;
 
-/* Find every tensor of the model, check its shape, place it. progress may be NULL. */
-bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *model, bw_weights *weights,
-                          void (*progress)(void *user, const bw_progress *progress), void *user, bw_err *err);
+/* What a part of a model needs: its layers, the embedding with the first, the output with the last. */
+typedef struct bw_weights_range {
+    int32_t first, end;
+} bw_weights_range;
+
+/* Find every tensor of the range, check its shape, place it. `progress` goes on from where it stands and is passed to
+ * report, which may be NULL. */
+bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *model, bw_weights_range range,
+                          bw_weights *weights, bw_progress *progress,
+                          void (*report)(void *user, const bw_progress *progress), void *user, bw_err *err);
+/* Bytes that bw_weights_load would take on the device. */
+bw_status bw_weights_measure(const bw_source *source, const bw_device *device, bw_model *model, bw_weights_range range,
+                             int64_t *n_bytes, bw_err *err);
 void bw_weights_free(bw_weights *weights);
 /* Parameters and bytes of a file without placing anything. */
 void bw_source_count(const bw_source *source, int64_t *n_params, int64_t *n_bytes, bw_dtype *commonest);

@@ -98,7 +98,7 @@ static void add_layer(struct weight_list *list, bw_model_layer *l, int i)
 }
 
 /* Returns whether the output matrix is the embedding itself. */
-static bool add_all(struct weight_list *list, bw_model *model)
+static bool add_range(struct weight_list *list, bw_model *model, bw_weights_range range)
 {
     const bw_model_config *c = list->config;
     bw_source_tensor t;
@@ -106,14 +106,17 @@ static bool add_all(struct weight_list *list, bw_model *model)
     bool tied = json_is_true(says) || !bw_source_find(list->source, "output.weight", "lm_head.weight", &t);
     if (json_is_false(says))
         tied = false; /* then a missing matrix is an error, as any other */
-    add(list, tied ? ROLE_MATRIX : ROLE_TABLE, &model->embedding, c->n_vocab, c->n_embd, true, -1, "token_embd.weight",
-        "embed_tokens.weight");
-    for (int i = 0; i < c->n_layers; i++)
+    bool is_last = range.end == c->n_layers;
+    if (range.first == 0 || (is_last && tied))
+        add(list, tied && is_last ? ROLE_MATRIX : ROLE_TABLE, &model->embedding, c->n_vocab, c->n_embd, true, -1,
+            "token_embd.weight", "embed_tokens.weight");
+    for (int i = range.first; i < range.end; i++)
         add_layer(list, &model->layers[i], i);
-    add(list, ROLE_VECTOR, &model->output_norm, 1, c->n_embd, true, -1, "output_norm.weight", "norm.weight");
-    if (!tied)
+    if (is_last)
+        add(list, ROLE_VECTOR, &model->output_norm, 1, c->n_embd, true, -1, "output_norm.weight", "norm.weight");
+    if (is_last && !tied)
         add_linear(list, &model->output, c->n_vocab, c->n_embd, -1, "output", "lm_head");
-    return tied;
+    return tied && is_last;
 }
 
 static int64_t aligned(int64_t bytes)
@@ -225,7 +228,6 @@ static bw_status place_all(struct weight_list *list, bw_weights *w, bw_progress 
     return BW_OK;
 }
 
-/* inv_freq tensors stand behind the vectors. */
 bw_status bw_weight_place_rope(const bw_source *source, bw_model *model, float *room, bw_err *err)
 {
     bw_model_config *c = &model->config;
@@ -254,12 +256,26 @@ bw_status bw_weight_place_rope(const bw_source *source, bw_model *model, float *
     return BW_OK;
 }
 
-bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *model, bw_weights *w,
-                          void (*report)(void *user, const bw_progress *progress), void *user, bw_err *err)
+bw_status bw_weights_measure(const bw_source *source, const bw_device *device, bw_model *model, bw_weights_range range,
+                             int64_t *n_bytes, bw_err *err)
+{
+    struct weight_list list = {.source = source, .config = &model->config, .err = err};
+    int64_t packed = 0, vectors = 0;
+    add_range(&list, model, range);
+    bw_status status = list.status;
+    if (status == BW_OK)
+        status = choose_places(&list, device, &packed, &vectors);
+    *n_bytes = packed + vectors;
+    bw_free(list.entries);
+    return status;
+}
+
+bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *model, bw_weights_range range,
+                          bw_weights *w, bw_progress *progress, bw_weights_report_fn *report, void *user, bw_err *err)
 {
     *w = (bw_weights){.device = device};
     struct weight_list list = {.source = source, .config = &model->config, .err = err};
-    bool tied = add_all(&list, model);
+    bool tied = add_range(&list, model, range);
     int64_t packed = 0, vectors = 0, rope = aligned((int64_t)model->config.head_dim * 8);
     bw_status status = list.status;
     if (status == BW_OK)
@@ -268,20 +284,20 @@ bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *
         status = device->vtable->alloc(device, (size_t)packed, BW_MEMORY_DENSE, "weights", &w->packed, err);
     if (status == BW_OK)
         status = device->vtable->alloc(device, (size_t)(vectors + rope), BW_MEMORY_SPARSE, "norms", &w->vectors, err);
-    bw_progress progress = {.stage = "loading", .layers_total = model->config.n_layers};
     for (size_t i = 0; i < list.n; i++) {
-        progress.bytes_total += list.entries[i].src.n_bytes;
+        w->bytes += (int64_t)list.entries[i].src.n_bytes;
         w->n_params += list.entries[i].n * list.entries[i].k;
     }
+    if (progress->bytes_total < progress->bytes_done + (uint64_t)w->bytes)
+        progress->bytes_total = progress->bytes_done + (uint64_t)w->bytes;
     if (status == BW_OK && device->kind != BW_DEVICE_CPU)
-        status = bw_weights_place_gpu(&list, w, model, vectors, rope, &progress, report, user);
+        status = bw_weights_place_gpu(&list, w, model, vectors, rope, progress, report, user);
     else if (status == BW_OK)
-        status = place_all(&list, w, &progress, report, user);
+        status = place_all(&list, w, progress, report, user);
     if (status == BW_OK && device->kind == BW_DEVICE_CPU)
         status = bw_weight_place_rope(source, model, (float *)(void *)((char *)w->vectors.data + vectors), err);
     if (status == BW_OK && tied)
         model->output.w = model->embedding;
-    w->bytes = (int64_t)progress.bytes_total;
     bw_free(list.entries);
     if (status != BW_OK)
         bw_weights_free(w);

@@ -135,6 +135,7 @@ void bw_lm_free(bw_lm *lm)
 void bw_lm_get_info(const bw_lm *lm, bw_lm_info *info)
 {
     bw_lm_file_info(lm->file, lm->options.kv_dtype, info);
+    info->device = "cpu:0";
 }
 
 const bw_tokenizer *bw_lm_tokenizer(const bw_lm *lm)

@@ -67,25 +67,21 @@ bw_status bw_model_gemma3_configure(const bw_source *source, bw_model_config *c,
     return BW_OK;
 }
 
-bw_value bw_model_gemma3_record(const bw_model *model, bw_nn *nn, const bw_nn_step *step, const bw_value *k_caches,
-                                const bw_value *v_caches)
+bw_value bw_model_gemma3_record(const bw_model *model, bw_nn *nn, const bw_nn_step *step, bw_model_part *part,
+                                const bw_value *k_caches, const bw_value *v_caches)
 {
     const bw_model_config *c = &model->config;
-    bw_value x = bw_nn_embedding(nn, &model->embedding, step->tokens, BW_DIM_TOKENS, c->embedding_scale);
-    bw_plan_name(nn->plan, x, "embedding");
-    bw_value y = bw_nn_rms_norm(nn, x, BW_DIM_TOKENS, &model->layers[0].attn_norm, c->eps);
-    for (int i = 0; i < c->n_layers; i++) {
+    bw_value x = bw_model_begin(model, nn, step, part);
+    bw_value y = bw_nn_rms_norm(nn, x, BW_DIM_TOKENS, &model->layers[part->first].attn_norm, c->eps);
+    for (int i = part->first; i < part->end; i++) {
         const bw_model_layer *layer = &model->layers[i];
-        bool last = i == c->n_layers - 1;
         bw_nn_attention_config attention = bw_model_attention_config(model, i);
         bw_value a = bw_nn_attention(nn, y, step, &attention, &layer->attn, k_caches[i], v_caches[i]);
         y = bw_nn_add_norm(nn, x, a, BW_DIM_TOKENS, &layer->ffn_norm, &layer->post_attn_norm, c->eps, &x);
         bw_value f = bw_nn_ffn(nn, y, c->activation, &layer->ffn);
-        const bw_tensor *next_norm = last ? &model->output_norm : &model->layers[i + 1].attn_norm;
+        const bw_tensor *next_norm = bw_model_next_norm(model, part, i);
         y = bw_nn_add_norm(nn, x, f, BW_DIM_TOKENS, next_norm, &layer->post_ffn_norm, c->eps, &x);
         bw_plan_name(nn->plan, x, "layer.%d", i);
     }
-    bw_plan_name(nn->plan, y, "norm");
-    bw_value rows = bw_nn_select_rows(nn, y, step->outputs, BW_DIM_OUTPUTS);
-    return bw_nn_linear(nn, rows, BW_DIM_OUTPUTS, &model->output);
+    return bw_model_finish(model, nn, step, part, x, y);
 }

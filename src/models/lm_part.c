@@ -1,0 +1,252 @@
+/* Parts of a language model: layers on one device. Owns where weights and KV pages lie and how a step passes from one
+ * part to the next; refuses to know what a layer computes. */
+#include <string.h>
+
+#include "bw_log.h"
+#include "bw_mem.h"
+#include "lm_private.h"
+
+static bool on_gpu(const bw_lm_part *part)
+{
+    return part->device->kind != BW_DEVICE_CPU;
+}
+
+int64_t bw_lm_head_bytes(const bw_model_config *c, bw_dtype kv_dtype)
+{
+    return bw_dtype_bytes(kv_dtype, c->head_dim) * BW_LM_PAGE_TOKENS;
+}
+
+/* ---- making --------------------------------------------------------------------------------------------------------
+ */
+
+static bw_status make_kv(bw_lm *lm, bw_lm_part *part, bw_value *k_caches, bw_value *v_caches, bw_err *err)
+{
+    const bw_model_config *c = &part->model.config;
+    const bw_dtype dtype = lm->options.kv_dtype;
+    int64_t dims[4] = {lm->options.n_pages, c->n_kv_heads, BW_LM_PAGE_TOKENS, c->head_dim};
+    if (c->head_dim % bw_dtype_block_elements(dtype) != 0)
+        return bw_fail(err, BW_E_UNSUPPORTED, "a %s KV cache needs heads of a multiple of %lld; this model has %d",
+                       bw_dtype_name(dtype), (long long)bw_dtype_block_elements(dtype), c->head_dim);
+    int64_t one = bw_tensor_bytes(dtype, 4, dims), all;
+    if (one < 0 || !bw_mul_i64(one, 2 * (int64_t)(part->end - part->first), &all))
+        return bw_fail(err, BW_E_RANGE, "a KV cache of %d pages is too large", lm->options.n_pages);
+    BW_TRY(part->device->vtable->alloc(part->device, (size_t)all, BW_MEMORY_SPARSE, "the KV cache", &part->kv, err));
+    for (int i = part->first; i < part->end; i++) {
+        char *data = (char *)part->kv.data + one * 2 * (i - part->first);
+        bw_tensor k = bw_tensor_view(dtype, 4, dims, data);
+        bw_tensor v = bw_tensor_view(dtype, 4, dims, data + one);
+        k_caches[i] = bw_plan_const(part->plan, &k);
+        v_caches[i] = bw_plan_const(part->plan, &v);
+    }
+    return BW_OK;
+}
+
+static void bind_input(bw_lm *lm, bw_lm_part *part, bw_value value, int32_t *host)
+{
+    int32_t *base = on_gpu(part) ? part->inputs.data : lm->inputs.data;
+    bw_plan_bind(part->plan, value, base + (host - (int32_t *)lm->inputs.data));
+}
+
+static void add_inputs(bw_plan *plan, bw_nn_step *step)
+{
+    step->tokens = bw_plan_input(plan, BW_I32, 1, (int64_t[]){BW_DIM_TOKENS});
+    step->positions = bw_plan_input(plan, BW_I32, 1, (int64_t[]){BW_DIM_TOKENS});
+    step->slots = bw_plan_input(plan, BW_I32, 1, (int64_t[]){BW_DIM_TOKENS});
+    step->seqs = bw_plan_input(plan, BW_I32, 2, (int64_t[]){BW_DIM_SEQS, 4});
+    step->pages = bw_plan_input(plan, BW_I32, 1, (int64_t[]){BW_DIM_PAGES});
+    step->outputs = bw_plan_input(plan, BW_I32, 1, (int64_t[]){BW_DIM_OUTPUTS});
+}
+
+static bw_status record(bw_lm *lm, bw_lm_part *part, bw_value *caches, bw_err *err)
+{
+    size_t n_layers = (size_t)part->model.config.n_layers;
+    bw_model_part range = {.first = part->first, .end = part->end, .x = BW_NO_VALUE};
+    BW_TRY(make_kv(lm, part, caches, caches + n_layers, err));
+    if (part->first > 0)
+        part->x = range.x = bw_plan_input(part->plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, part->model.config.n_embd});
+    bw_nn nn;
+    bw_nn_init(&nn, part->plan, part->device);
+    part->logits = lm->file->def->record(&part->model, &nn, &part->step, &range, caches, caches + n_layers);
+    if (part->end < part->model.config.n_layers) {
+        part->x = range.x;
+        bw_plan_keep(part->plan, part->x);
+    } else {
+        bw_plan_keep(part->plan, part->logits);
+    }
+    return bw_plan_finish(part->plan, err);
+}
+
+static bw_status make_plan(bw_lm *lm, bw_lm_part *part, bw_err *err)
+{
+    const bw_lm_options *o = &lm->options;
+    const bw_device_vtable *v = part->device->vtable;
+    int64_t max[BW_DIM_COUNT] = {o->max_tokens, o->max_outputs, o->max_seqs, lm->max_pages};
+    BW_TRY(bw_plan_new(part->device, max, o->variant, &part->plan, err));
+    add_inputs(part->plan, &part->step);
+    size_t n_layers = (size_t)part->model.config.n_layers;
+    bw_value *caches = bw_alloc_array(n_layers * 2, sizeof *caches);
+    if (!caches)
+        return bw_fail_memory(err, n_layers * 2 * sizeof *caches, "a plan");
+    bw_status status = record(lm, part, caches, err);
+    bw_free(caches);
+    if (status == BW_OK && on_gpu(part))
+        status = v->alloc(part->device, lm->inputs.n_bytes, BW_MEMORY_DENSE, "a step's inputs", &part->inputs, err);
+    if (status == BW_OK && part->first > 0)
+        status = v->alloc(part->device, (size_t)o->max_tokens * (size_t)part->model.config.n_embd * sizeof(float),
+                          BW_MEMORY_DENSE, "what the CPU computed", &part->x_in, err);
+    if (status != BW_OK)
+        return status;
+    bind_input(lm, part, part->step.tokens, lm->tokens);
+    bind_input(lm, part, part->step.positions, lm->positions);
+    bind_input(lm, part, part->step.slots, lm->slots);
+    bind_input(lm, part, part->step.seqs, lm->seqs);
+    bind_input(lm, part, part->step.pages, lm->pages);
+    bind_input(lm, part, part->step.outputs, lm->outputs);
+    if (part->first > 0)
+        bw_plan_bind(part->plan, part->x, part->x_in.data);
+    return BW_OK;
+}
+
+bw_status bw_lm_part_init(bw_lm *lm, bw_device *device, int32_t first, int32_t end, bw_progress *progress, bw_err *err)
+{
+    const bw_model_config *c = &lm->file->config;
+    bw_lm_part *part = &lm->parts[lm->n_parts++];
+    part->device = device;
+    part->first = first;
+    part->end = end;
+    part->model.config = *c;
+    part->model.layers = bw_alloc_zero((size_t)c->n_layers, sizeof *part->model.layers);
+    if (!part->model.layers)
+        return bw_fail_memory(err, (size_t)c->n_layers * sizeof *part->model.layers, "a model");
+    BW_TRY(bw_weights_load(&lm->file->source, device, &part->model, (bw_weights_range){first, end}, &part->weights,
+                           progress, lm->options.progress, lm->options.progress_user, err));
+    return make_plan(lm, part, err);
+}
+
+void bw_lm_part_deinit(bw_lm_part *part)
+{
+    bw_device *d = part->device;
+    bw_plan_free(part->plan);
+    d->vtable->release(d, &part->kv);
+    d->vtable->release(d, &part->inputs);
+    d->vtable->release(d, &part->x_in);
+    bw_weights_free(&part->weights);
+    bw_free(part->model.layers);
+}
+
+/* ---- how many layers fit --------------------------------------------------------------------------------------------
+ */
+
+/* Weights and KV pages of layers [first, n_layers). */
+static bw_status measure(bw_lm *lm, bw_model *model, int32_t first, int64_t *n_bytes, bw_err *err)
+{
+    const bw_model_config *c = &lm->file->config;
+    bw_weights_range range = {first, c->n_layers};
+    BW_TRY(bw_weights_measure(&lm->file->source, lm->device, model, range, n_bytes, err));
+    *n_bytes +=
+        bw_lm_head_bytes(c, lm->options.kv_dtype) * c->n_kv_heads * 2 * (c->n_layers - first) * lm->options.n_pages;
+    return BW_OK;
+}
+
+bw_status bw_lm_choose_layers(bw_lm *lm, int32_t *n_cpu_layers, bw_err *err)
+{
+    const bw_model_config *c = &lm->file->config;
+    const bw_lm_options *o = &lm->options;
+    const int64_t reserve = (int64_t)256 << 20; /* the driver's own, code, a library's workspace */
+    int64_t free_bytes, total_bytes, all = 0, need = 0;
+    bw_model model = {.config = *c, .layers = bw_alloc_zero((size_t)c->n_layers, sizeof *model.layers)};
+    if (!model.layers)
+        return bw_fail_memory(err, (size_t)c->n_layers * sizeof *model.layers, "a model");
+    bw_status status = lm->device->vtable->memory_info(lm->device, &free_bytes, &total_bytes, err);
+    if (status == BW_OK)
+        status = measure(lm, &model, 0, &all, err);
+    /* intermediate values: what a layer of the largest step holds at one time, generously */
+    int64_t temporary = (int64_t)o->max_tokens * (c->n_ff * 5 + c->n_embd * 12) * 4 +
+                        (int64_t)o->max_outputs * (c->n_vocab + c->n_embd) * 4;
+    int64_t room = free_bytes - reserve - temporary;
+    int32_t first = 0;
+    if (o->n_gpu_layers > 0 && o->n_gpu_layers < c->n_layers)
+        first = c->n_layers - o->n_gpu_layers;
+    need = all;
+    while (status == BW_OK && o->n_gpu_layers == 0 && need > room && first < c->n_layers - 1)
+        status = measure(lm, &model, ++first, &need, err);
+    bw_free(model.layers);
+    if (status != BW_OK)
+        return status;
+    if (need > room && o->n_gpu_layers == 0)
+        return bw_fail(err, BW_E_MEMORY, "%s has %lld MiB free, too little even for one layer of this model",
+                       lm->device->name, (long long)(free_bytes >> 20));
+    if (first > 0 && o->require_gpu)
+        return bw_fail(err, BW_E_MEMORY,
+                       "the model and its KV cache need %lld MiB, %s has %lld MiB free: only %d of %d layers would lie "
+                       "there; a smaller context, fewer sequences or a q8_0 KV cache take less",
+                       (long long)((all + temporary + reserve) >> 20), lm->device->name, (long long)(free_bytes >> 20),
+                       (int)(c->n_layers - first), (int)c->n_layers);
+    if (first > 0)
+        bw_log_warn("the CPU computes the first %d of %d layers: the model and its KV cache need %lld MiB, %s has %lld "
+                    "MiB free",
+                    (int)first, (int)c->n_layers, (long long)((all + temporary + reserve) >> 20), lm->device->name,
+                    (long long)(free_bytes >> 20));
+    *n_cpu_layers = first;
+    return BW_OK;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Graphs are kept per sizes, and the number of pages would grow with every page of text: on a GPU it is rounded up. */
+static int64_t round_pages(const bw_lm *lm, int64_t n_pages)
+{
+    int64_t room = 16;
+    while (room < n_pages)
+        room *= 2;
+    return room < lm->max_pages ? room : lm->max_pages;
+}
+
+bw_status bw_lm_part_step(bw_lm *lm, bw_lm_part *part, const int64_t dims[BW_DIM_COUNT], bw_err *err)
+{
+    enum { TOKENS = -BW_DIM_TOKENS - 1, PAGES = -BW_DIM_PAGES - 1 };
+    const bw_device_vtable *v = part->device->vtable;
+    int64_t own[BW_DIM_COUNT];
+    memcpy(own, dims, sizeof own);
+    if (on_gpu(part)) {
+        size_t used = (size_t)((char *)(lm->pages + dims[PAGES]) - (char *)lm->inputs.data);
+        own[PAGES] = round_pages(lm, dims[PAGES]);
+        BW_TRY(v->upload_later(part->device, part->inputs.data, lm->inputs.data, used, err));
+    }
+    if (part->first > 0) {
+        const void *x = bw_plan_data(lm->parts[0].plan, lm->parts[0].x);
+        size_t bytes = (size_t)dims[TOKENS] * (size_t)part->model.config.n_embd * sizeof(float);
+        BW_TRY(v->upload(part->device, part->x_in.data, x, bytes, err));
+    }
+    return bw_plan_run(part->plan, own, err);
+}
+
+bw_status bw_lm_take_logits(bw_lm *lm, int32_t n_outputs, const float **logits, bw_err *err)
+{
+    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    const bw_device_vtable *v = last->device->vtable;
+    void *data = bw_plan_data(last->plan, last->logits);
+    if (on_gpu(last)) {
+        size_t bytes = (size_t)n_outputs * (size_t)lm->file->config.n_vocab * sizeof **logits;
+        BW_TRY(v->download_later(last->device, lm->host_logits.data, data, bytes, err));
+        BW_TRY(v->synchronise(last->device, err));
+        data = lm->host_logits.data;
+    }
+    if (logits)
+        *logits = data;
+    return BW_OK;
+}
+
+bw_status bw_lm_part_copy_page(bw_lm *lm, bw_lm_part *part, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)
+{
+    const bw_model_config *c = &lm->file->config;
+    int64_t head = bw_lm_head_bytes(c, lm->options.kv_dtype), page = head * c->n_kv_heads;
+    int64_t one = page * lm->options.n_pages, bytes = head / BW_LM_PAGE_TOKENS * n_tokens;
+    for (int64_t half = 0; half < 2 * (int64_t)(part->end - part->first); half++)
+        for (int64_t h = 0; h < c->n_kv_heads; h++) {
+            char *base = (char *)part->kv.data + half * one + h * head;
+            BW_TRY(part->device->vtable->copy(part->device, base + dst * page, base + src * page, (size_t)bytes, err));
+        }
+    return BW_OK;
+}
