@@ -162,7 +162,7 @@ static bw_status choose_places(struct list *list, const bw_device *device, int64
             continue;
         }
         if (e->role == ROLE_MATRIX)
-            e->layout = bw_linear_choose_layout(device->cpu, e->src.dtype, e->n, e->k);
+            e->layout = bw_linear_choose_layout(device, e->src.dtype, e->n, e->k);
         if (!e->layout && is_aligned(&e->src))
             continue;
         int64_t bytes = bw_linear_layout_bytes(e->layout, e->src.dtype, e->n, e->k);

@@ -92,7 +92,7 @@ static void *must(void *p)
     return p;
 }
 
-static void make_weight(problem *p, const bw_cpu_features *cpu)
+static void make_weight(problem *p, const bw_device *device)
 {
     int64_t row_bytes = bw_dtype_bytes(p->dtype, p->k);
     p->plain = must(bw_alloc((size_t)(p->n * row_bytes)));
@@ -101,7 +101,7 @@ static void make_weight(problem *p, const bw_cpu_features *cpu)
         fill_row(p->dtype, p->how, p->plain + i * row_bytes, p->k);
         assert_int_equal(bw_decode_row(p->dtype, p->plain + i * row_bytes, p->w + i * p->k, p->k, NULL), BW_OK);
     }
-    uint32_t layout = bw_linear_choose_layout(cpu, p->dtype, p->n, p->k);
+    uint32_t layout = bw_linear_choose_layout(device, p->dtype, p->n, p->k);
     int64_t bytes = bw_linear_layout_bytes(layout, p->dtype, p->n, p->k), rows = bw_linear_layout_rows(layout);
     assert_true(bytes >= p->n * row_bytes && bytes < (p->n + rows) * row_bytes);
     void *data = must(bw_alloc_aligned((size_t)bytes));
@@ -127,7 +127,7 @@ static void make_x(problem *p, bw_device *device)
     p->bias = must(bw_alloc_array((size_t)p->n, sizeof *p->bias));
     for (int64_t i = 0; i < p->n; i++)
         p->bias[i] = random_f32();
-    uint32_t format = bw_linear_act_format(device->cpu, &p->packed);
+    uint32_t format = bw_linear_act_format(device, &p->packed);
     int64_t row_bytes = bw_act_row_bytes(format, p->k);
     bw_tensor plain = bw_tensor_view(BW_F32, 2, (int64_t[]){p->t, p->k}, p->x);
     p->act = must(bw_alloc_aligned((size_t)(p->t * row_bytes)));
@@ -146,7 +146,7 @@ static void make_x(problem *p, bw_device *device)
     }
     p->x_decoded = must(bw_alloc_array((size_t)(p->t * p->k), sizeof *p->x_decoded));
     for (int64_t i = 0; i < p->t; i++)
-        bw_act_decode_row(format, (char *)p->act + i * row_bytes, p->x_decoded + i * p->k, p->k);
+        bw_act_decode_row(format, p->t, (char *)p->act + i * row_bytes, p->x_decoded + i * p->k, p->k);
     for (int64_t i = 0; i < p->t * p->k; i++)
         assert_true(fabsf(p->x_decoded[i] - p->x[i]) <= 3.0f / 127 * 0.5001f);
 }
@@ -188,7 +188,7 @@ static void compare(const problem *p, const float *out, int64_t stride, const ch
 
 static void run_problem(problem p)
 {
-    make_weight(&p, devices[1]->cpu);
+    make_weight(&p, devices[1]);
     make_x(&p, devices[1]);
     int64_t stride = p.n + (p.strided ? 3 : 0);
     float *out = must(bw_alloc_array((size_t)(p.t * stride), sizeof *out));
@@ -287,7 +287,8 @@ static void test_other_types(void **state)
 static void test_baseline(void **state)
 {
     (void)state;
-    bw_cpu_features none = {0};
+    bw_cpu_features features = {0};
+    bw_device none = {.kind = BW_DEVICE_CPU, .cpu = &features};
     for (int i = 0; i < N_TYPES; i++)
         assert_int_equal(bw_linear_choose_layout(&none, types[i], 64, 256), 0);
     assert_int_equal(bw_linear_layout_bytes(0, BW_Q4_0, 3, 64), 3 * 36);
@@ -333,7 +334,7 @@ static void test_not_finite(void **state)
         float row[K];
         for (int t = 0; t < T; t++) {
             int n_nan = 0;
-            bw_act_decode_row(1, memory[v] + t * row_bytes, row, K);
+            bw_act_decode_row(1, 1, memory[v] + t * row_bytes, row, K);
             for (int i = 0; i < K; i++)
                 n_nan += isnan(row[i]) ? 1 : 0;
             assert_int_equal(n_nan, t >= 1 && t <= 3 ? 32 : 0);

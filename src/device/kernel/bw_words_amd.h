@@ -83,6 +83,12 @@ BW_DEVICE uint32_t bw_shuffle(uint32_t x, int lane)
     return (uint32_t)__builtin_amdgcn_ds_bpermute(lane << 2, (int)x);
 }
 
+BW_DEVICE float bw_nearest(float x)
+{
+    return __builtin_rintf(x);
+}
+#define BW_SHARED_LARGE(name, n_bytes) BW_SHARED __attribute__((aligned(16))) unsigned char name[n_bytes]
+
 /* Through registers: loads are under way until end. */
 struct bw_copy {
     static constexpr bool IS_ASYNCHRONOUS = false;

@@ -10,7 +10,7 @@ BW_DEVICE bw_16 bw_load16(const void *p)
 BW_DEVICE bw_16 bw_load16_once(const void *p)
 {
     bw_16 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
                  : "l"(__cvta_generic_to_global(p)));
     return v;
@@ -82,6 +82,12 @@ BW_DEVICE uint32_t bw_shared_address(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
+
+BW_DEVICE float bw_nearest(float x)
+{
+    return rintf(x);
+}
+#define BW_SHARED_LARGE(name, n_bytes) extern __shared__ __align__(16) unsigned char name[]
 
 struct bw_copy {
     static constexpr bool IS_ASYNCHRONOUS = true;

@@ -82,6 +82,12 @@ BW_DEVICE uint32_t bw_shuffle(uint32_t x, int lane, SIM_HERE)
     return sim_share(x, SIM_AT)[lane];
 }
 
+BW_DEVICE float bw_nearest(float x)
+{
+    return __builtin_rintf(x);
+}
+#define BW_SHARED_LARGE(name, n_bytes) BW_SHARED __attribute__((aligned(16))) unsigned char name[n_bytes]
+
 struct bw_copy {
     static constexpr bool IS_ASYNCHRONOUS = false;
     bw_16 v;
