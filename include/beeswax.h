@@ -47,7 +47,8 @@ enum {
     BW_E_NOT_FOUND = -10,  /* the named thing does not exist */
     BW_E_CLOSED = -11,     /* the engine is shutting down */
     BW_E_TIMEOUT = -12,    /* nothing happened in the time given */
-    BW_E_INTERNAL = -13    /* our own bug */
+    BW_E_INTERNAL = -13,   /* our own bug */
+    BW_E_LOST = -14        /* the device is lost: nothing works on it until the program is started again */
 };
 
 /* A status and one sentence: which file, tensor or field, which numbers, what to do. Zero-initialise before use. */

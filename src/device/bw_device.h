@@ -51,6 +51,12 @@ typedef struct bw_device_vtable {
     bw_status (*copy)(bw_device *device, void *dst, const void *src, size_t n_bytes, bw_err *err);
     bw_status (*synchronise)(bw_device *device, bw_err *err);
     bw_status (*memory_info)(bw_device *device, int64_t *free_bytes, int64_t *total_bytes, bw_err *err);
+    /* Host memory that the device copies from and to without waiting (pinned); on the CPU any memory. */
+    bw_status (*host_alloc)(bw_device *device, size_t n_bytes, const char *what, bw_buffer *buffer, bw_err *err);
+    void (*host_release)(bw_device *device, bw_buffer *buffer);
+    /* In the order of the device's work; the host's memory, from host_alloc, stays as it is until synchronise. */
+    bw_status (*upload_later)(bw_device *device, void *dst, const void *host_src, size_t n_bytes, bw_err *err);
+    bw_status (*download_later)(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err);
 } bw_device_vtable;
 
 struct bw_device {

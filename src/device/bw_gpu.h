@@ -22,6 +22,38 @@ bw_status bw_gpu_run(bw_device *device, const char *name, const bw_gpu_grid *gri
 /* A grid of 256-thread workgroups for n elements, `each` per thread, bounded by what fills the card a few times
  * (kernels walk the rest in strides). */
 bw_gpu_grid bw_gpu_grid_for(const bw_device *device, int64_t n, int64_t each);
+/* ---- uploads through pinned memory ------------------------------------------------------------------------------ */
+
+enum { BW_STAGE_BYTES = 8 << 20 };
+/* Room of BW_STAGE_BYTES in pinned host memory, to be filled and handed to bw_gpu_send, which copies its first n_bytes
+ * to the device in the order of the stream and does not wait. Four such rooms take turns. */
+bw_status bw_gpu_stage(bw_device *device, void **room, bw_err *err);
+bw_status bw_gpu_send(bw_device *device, void *dst, size_t n_bytes, bw_err *err);
+/* Give the pinned rooms back when no more large uploads are to come; they return when needed. */
+void bw_gpu_stage_free(bw_device *device);
+/* Between two devices of one kind, in the order of the receiver's stream. */
+bw_status bw_gpu_copy_peer(bw_device *dst_device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
+                           bw_err *err);
+/* Every byte, in the order of the stream. */
+bw_status bw_gpu_fill(bw_device *device, void *dst, int byte, size_t n_bytes, bw_err *err);
+
+/* ---- graphs and events ------------------------------------------------------------------------------------------ */
+
+typedef struct bw_gpu_graph bw_gpu_graph;
+/* What this thread enqueues between begin and end is not run but recorded: launches with the arguments they have now,
+ * and copies between device and pinned memory. Nothing else may be called between them. End must follow begin also
+ * when recording failed. */
+bw_status bw_gpu_capture_begin(bw_device *device, bw_err *err);
+bw_status bw_gpu_capture_end(bw_device *device, bw_gpu_graph **graph, bw_err *err);
+bw_status bw_gpu_graph_launch(bw_device *device, bw_gpu_graph *graph, bw_err *err);
+void bw_gpu_graph_free(bw_device *device, bw_gpu_graph *graph);
+
+/* Points in the stream, for timing. elapsed waits for `end`. */
+bw_status bw_gpu_event_new(bw_device *device, void **event, bw_err *err);
+void bw_gpu_event_free(bw_device *device, void *event);
+bw_status bw_gpu_event_record(bw_device *device, void *event, bw_err *err);
+bw_status bw_gpu_event_elapsed(bw_device *device, void *begin, void *end, float *ms, bw_err *err);
+
 /* Compute units (AMD) or multiprocessors (NVIDIA). */
 int bw_gpu_units(const bw_device *device);
 

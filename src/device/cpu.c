@@ -61,6 +61,11 @@ static void cpu_release(bw_device *device, bw_buffer *buffer)
     *buffer = (bw_buffer){0};
 }
 
+static bw_status cpu_host_alloc(bw_device *device, size_t n_bytes, const char *what, bw_buffer *buffer, bw_err *err)
+{
+    return cpu_alloc(device, n_bytes, BW_MEMORY_SPARSE, what, buffer, err);
+}
+
 static bw_status cpu_copy(bw_device *device, void *dst, const void *src, size_t n_bytes, bw_err *err)
 {
     (void)device;
@@ -116,6 +121,10 @@ static const bw_device_vtable cpu_vtable = {
     .copy = cpu_copy,
     .synchronise = cpu_synchronise,
     .memory_info = cpu_memory_info,
+    .host_alloc = cpu_host_alloc,
+    .host_release = cpu_release,
+    .upload_later = cpu_copy,
+    .download_later = cpu_copy,
 };
 
 static const char *level_name(const bw_cpu_features *f)

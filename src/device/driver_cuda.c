@@ -1,12 +1,28 @@
 /* The CUDA driver API behind the GPU table, by dlopen: nothing of NVIDIA's is needed to build or to start. Signatures
- * and constants: cuda.h of CUDA 13.0; each function exists since CUDA 3.2 or earlier under the name given here. */
+ * and constants: cuda.h of CUDA 13.0; the graph functions are those of CUDA 11.4, the others exist since CUDA 4
+ * or earlier under the names given here. */
 #include "gpu_driver.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
-enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_FOUND = 500 };
+enum {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NOT_FOUND = 500,
+    /* after these nothing works any more in this process: the context is lost */
+    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
+    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+    CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+    CUDA_ERROR_ASSERT = 710,
+    CUDA_ERROR_HARDWARE_STACK_ERROR = 714, /* and 715 to 718: illegal instruction, misaligned address, ... */
+    CUDA_ERROR_LAUNCH_FAILED = 719
+};
+enum { CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { /* CUdevice_attribute */
        ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
        ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
@@ -33,6 +49,22 @@ typedef unsigned long long device_address;
     CU(cuMemcpyHtoDAsync_v2, (device_address dst, const void *src, size_t n_bytes, void *stream))                      \
     CU(cuMemcpyDtoHAsync_v2, (void *dst, device_address src, size_t n_bytes, void *stream))                            \
     CU(cuMemcpyDtoDAsync_v2, (device_address dst, device_address src, size_t n_bytes, void *stream))                   \
+    CU(cuMemcpyPeerAsync,                                                                                              \
+       (device_address dst, void *dst_context, device_address src, void *src_context, size_t n_bytes, void *stream))   \
+    CU(cuMemsetD8Async, (device_address dst, unsigned char byte, size_t n_bytes, void *stream))                        \
+    CU(cuMemHostAlloc, (void **address, size_t n_bytes, unsigned flags))                                               \
+    CU(cuMemFreeHost, (void *address))                                                                                 \
+    CU(cuEventCreate, (void **event, unsigned flags))                                                                  \
+    CU(cuEventRecord, (void *event, void *stream))                                                                     \
+    CU(cuEventSynchronize, (void *event))                                                                              \
+    CU(cuEventElapsedTime, (float *ms, void *begin, void *end))                                                        \
+    CU(cuEventDestroy_v2, (void *event))                                                                               \
+    CU(cuStreamBeginCapture_v2, (void *stream, int mode))                                                              \
+    CU(cuStreamEndCapture, (void *stream, void **graph))                                                               \
+    CU(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags))                              \
+    CU(cuGraphLaunch, (void *exec, void *stream))                                                                      \
+    CU(cuGraphExecDestroy, (void *exec))                                                                               \
+    CU(cuGraphDestroy, (void *graph))                                                                                  \
     CU(cuStreamCreate, (void **stream, unsigned flags))                                                                \
     CU(cuStreamDestroy_v2, (void *stream))                                                                             \
     CU(cuStreamSynchronize, (void *stream))                                                                            \
@@ -164,6 +196,91 @@ static int cuda_copy(void *dst, const void *src, size_t n_bytes, void *stream)
     return cu.cuMemcpyDtoDAsync_v2(address_of(dst), address_of(src), n_bytes, stream);
 }
 
+static int cuda_copy_peer(void *dst, int dst_index, void *dst_context, const void *src, int src_index,
+                          void *src_context, size_t n_bytes, void *stream)
+{
+    (void)dst_index;
+    (void)src_index;
+    return cu.cuMemcpyPeerAsync(address_of(dst), dst_context, address_of(src), src_context, n_bytes, stream);
+}
+
+static int cuda_fill(void *dst, int byte, size_t n_bytes, void *stream)
+{
+    return cu.cuMemsetD8Async(address_of(dst), (unsigned char)byte, n_bytes, stream);
+}
+
+static int cuda_host_alloc(size_t n_bytes, void **address)
+{
+    return cu.cuMemHostAlloc(address, n_bytes, 0);
+}
+
+static int cuda_host_release(void *address)
+{
+    return cu.cuMemFreeHost(address);
+}
+
+static int cuda_upload_later(void *dst, const void *host_src, size_t n_bytes, void *stream)
+{
+    return cu.cuMemcpyHtoDAsync_v2(address_of(dst), host_src, n_bytes, stream);
+}
+
+static int cuda_download_later(void *host_dst, const void *src, size_t n_bytes, void *stream)
+{
+    return cu.cuMemcpyDtoHAsync_v2(host_dst, address_of(src), n_bytes, stream);
+}
+
+static int cuda_event_new(void **event)
+{
+    return cu.cuEventCreate(event, 0);
+}
+
+static void cuda_event_free(void *event)
+{
+    cu.cuEventDestroy_v2(event);
+}
+
+static int cuda_event_record(void *event, void *stream)
+{
+    return cu.cuEventRecord(event, stream);
+}
+
+static int cuda_event_wait(void *event)
+{
+    return cu.cuEventSynchronize(event);
+}
+
+static int cuda_event_elapsed(float *ms, void *begin, void *end)
+{
+    return cu.cuEventElapsedTime(ms, begin, end);
+}
+
+static int cuda_capture_begin(void *stream)
+{
+    return cu.cuStreamBeginCapture_v2(stream, CAPTURE_MODE_THREAD_LOCAL);
+}
+
+static int cuda_capture_end(void *stream, void **graph)
+{
+    void *recorded = NULL;
+    *graph = NULL;
+    int error = cu.cuStreamEndCapture(stream, &recorded);
+    if (!error)
+        error = cu.cuGraphInstantiateWithFlags(graph, recorded, 0);
+    if (recorded)
+        cu.cuGraphDestroy(recorded);
+    return error;
+}
+
+static int cuda_graph_launch(void *graph, void *stream)
+{
+    return cu.cuGraphLaunch(graph, stream);
+}
+
+static void cuda_graph_free(void *graph)
+{
+    cu.cuGraphExecDestroy(graph);
+}
+
 static int cuda_memory_info(size_t *free_bytes, size_t *total_bytes)
 {
     return cu.cuMemGetInfo_v2(free_bytes, total_bytes);
@@ -224,6 +341,15 @@ static bool cuda_is_out_of_memory(int error)
     return error == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static bool cuda_is_lost(int error)
+{
+    return error == CUDA_ERROR_DEVICE_UNAVAILABLE || error == CUDA_ERROR_ECC_UNCORRECTABLE ||
+           error == CUDA_ERROR_NVLINK_UNCORRECTABLE || error == CUDA_ERROR_ILLEGAL_ADDRESS ||
+           error == CUDA_ERROR_LAUNCH_TIMEOUT || error == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           error == CUDA_ERROR_ASSERT ||
+           (error >= CUDA_ERROR_HARDWARE_STACK_ERROR && error <= CUDA_ERROR_LAUNCH_FAILED);
+}
+
 const bw_gpu_driver bw_gpu_driver_cuda = {
     .kind_name = "cuda",
     .kind = BW_DEVICE_CUDA,
@@ -237,6 +363,21 @@ const bw_gpu_driver bw_gpu_driver_cuda = {
     .upload = cuda_upload,
     .download = cuda_download,
     .copy = cuda_copy,
+    .copy_peer = cuda_copy_peer,
+    .fill = cuda_fill,
+    .host_alloc = cuda_host_alloc,
+    .host_release = cuda_host_release,
+    .upload_later = cuda_upload_later,
+    .download_later = cuda_download_later,
+    .event_new = cuda_event_new,
+    .event_free = cuda_event_free,
+    .event_record = cuda_event_record,
+    .event_wait = cuda_event_wait,
+    .event_elapsed = cuda_event_elapsed,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_free = cuda_graph_free,
     .memory_info = cuda_memory_info,
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
@@ -247,4 +388,5 @@ const bw_gpu_driver bw_gpu_driver_cuda = {
     .launch = cuda_launch,
     .error_text = cuda_error_text,
     .is_out_of_memory = cuda_is_out_of_memory,
+    .is_lost = cuda_is_lost,
 };

@@ -160,6 +160,91 @@ static int hip_copy(void *dst, const void *src, size_t n_bytes, void *stream)
     return hip.hipMemcpyAsync(dst, src, n_bytes, BW_HIP_DEVICE_TO_DEVICE, stream);
 }
 
+static int hip_copy_peer(void *dst, int dst_index, void *dst_context, const void *src, int src_index, void *src_context,
+                         size_t n_bytes, void *stream)
+{
+    (void)dst_context;
+    (void)src_context;
+    return hip.hipMemcpyPeerAsync(dst, dst_index, src, src_index, n_bytes, stream);
+}
+
+static int hip_fill(void *dst, int byte, size_t n_bytes, void *stream)
+{
+    return hip.hipMemsetAsync(dst, byte, n_bytes, stream);
+}
+
+static int hip_host_alloc(size_t n_bytes, void **address)
+{
+    return hip.hipHostMalloc(address, n_bytes, 0);
+}
+
+static int hip_host_release(void *address)
+{
+    return hip.hipHostFree(address);
+}
+
+static int hip_upload_later(void *dst, const void *host_src, size_t n_bytes, void *stream)
+{
+    return hip.hipMemcpyAsync(dst, host_src, n_bytes, BW_HIP_HOST_TO_DEVICE, stream);
+}
+
+static int hip_download_later(void *host_dst, const void *src, size_t n_bytes, void *stream)
+{
+    return hip.hipMemcpyAsync(host_dst, src, n_bytes, BW_HIP_DEVICE_TO_HOST, stream);
+}
+
+static int hip_event_new(void **event)
+{
+    return hip.hipEventCreateWithFlags(event, 0);
+}
+
+static void hip_event_free(void *event)
+{
+    hip.hipEventDestroy(event);
+}
+
+static int hip_event_record(void *event, void *stream)
+{
+    return hip.hipEventRecord(event, stream);
+}
+
+static int hip_event_wait(void *event)
+{
+    return hip.hipEventSynchronize(event);
+}
+
+static int hip_event_elapsed(float *ms, void *begin, void *end)
+{
+    return hip.hipEventElapsedTime(ms, begin, end);
+}
+
+static int hip_capture_begin(void *stream)
+{
+    return hip.hipStreamBeginCapture(stream, BW_HIP_CAPTURE_THREAD_LOCAL);
+}
+
+static int hip_capture_end(void *stream, void **graph)
+{
+    void *recorded = NULL;
+    *graph = NULL;
+    int error = hip.hipStreamEndCapture(stream, &recorded);
+    if (!error)
+        error = hip.hipGraphInstantiateWithFlags(graph, recorded, 0);
+    if (recorded)
+        hip.hipGraphDestroy(recorded);
+    return error;
+}
+
+static int hip_graph_launch(void *graph, void *stream)
+{
+    return hip.hipGraphLaunch(graph, stream);
+}
+
+static void hip_graph_free(void *graph)
+{
+    hip.hipGraphExecDestroy(graph);
+}
+
 static int hip_memory_info(size_t *free_bytes, size_t *total_bytes)
 {
     return hip.hipMemGetInfo(free_bytes, total_bytes);
@@ -213,6 +298,12 @@ static bool hip_is_out_of_memory(int error)
     return error == BW_HIP_OUT_OF_MEMORY;
 }
 
+static bool hip_is_lost(int error)
+{
+    return error == BW_HIP_ECC || error == BW_HIP_ILLEGAL_ADDRESS || error == BW_HIP_LAUNCH_TIMEOUT ||
+           error == BW_HIP_CONTEXT_IS_DESTROYED || error == BW_HIP_ASSERT || error == BW_HIP_LAUNCH_FAILURE;
+}
+
 const bw_gpu_driver bw_gpu_driver_hip = {
     .kind_name = "rocm",
     .kind = BW_DEVICE_ROCM,
@@ -226,6 +317,21 @@ const bw_gpu_driver bw_gpu_driver_hip = {
     .upload = hip_upload,
     .download = hip_download,
     .copy = hip_copy,
+    .copy_peer = hip_copy_peer,
+    .fill = hip_fill,
+    .host_alloc = hip_host_alloc,
+    .host_release = hip_host_release,
+    .upload_later = hip_upload_later,
+    .download_later = hip_download_later,
+    .event_new = hip_event_new,
+    .event_free = hip_event_free,
+    .event_record = hip_event_record,
+    .event_wait = hip_event_wait,
+    .event_elapsed = hip_event_elapsed,
+    .capture_begin = hip_capture_begin,
+    .capture_end = hip_capture_end,
+    .graph_launch = hip_graph_launch,
+    .graph_free = hip_graph_free,
     .memory_info = hip_memory_info,
     .stream_new = hip_stream_new,
     .stream_free = hip_stream_free,
@@ -236,4 +342,5 @@ const bw_gpu_driver bw_gpu_driver_hip = {
     .launch = hip_launch,
     .error_text = hip_error_text,
     .is_out_of_memory = hip_is_out_of_memory,
+    .is_lost = hip_is_lost,
 };

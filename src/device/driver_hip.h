@@ -8,7 +8,9 @@
  * here, and the functions below against their declarations. */
 #if !defined(BW_HIP_HAS_TYPES)
 typedef int bw_hip_error, bw_hip_copy_kind;
-typedef void bw_hip_properties, *bw_hip_stream, *bw_hip_module, *bw_hip_function;
+typedef int bw_hip_capture_mode;
+typedef void bw_hip_properties, *bw_hip_stream, *bw_hip_module, *bw_hip_function, *bw_hip_event, *bw_hip_graph;
+typedef void *bw_hip_graph_exec;
 #endif
 
 /* HIP(name, arguments): functions of HIP 5 that are still there under this name in HIP 7; all return hipError_t. */
@@ -21,6 +23,22 @@ typedef void bw_hip_properties, *bw_hip_stream, *bw_hip_module, *bw_hip_function
     HIP(hipFree, (void *address))                                                                                      \
     HIP(hipMemGetInfo, (size_t * free_bytes, size_t * total_bytes))                                                    \
     HIP(hipMemcpyAsync, (void *dst, const void *src, size_t n_bytes, bw_hip_copy_kind kind, bw_hip_stream stream))     \
+    HIP(hipMemcpyPeerAsync,                                                                                            \
+        (void *dst, int dst_device, const void *src, int src_device, size_t n_bytes, bw_hip_stream stream))            \
+    HIP(hipMemsetAsync, (void *dst, int value, size_t n_bytes, bw_hip_stream stream))                                  \
+    HIP(hipHostMalloc, (void **address, size_t n_bytes, unsigned flags))                                               \
+    HIP(hipHostFree, (void *address))                                                                                  \
+    HIP(hipEventCreateWithFlags, (bw_hip_event * event, unsigned flags))                                               \
+    HIP(hipEventRecord, (bw_hip_event event, bw_hip_stream stream))                                                    \
+    HIP(hipEventSynchronize, (bw_hip_event event))                                                                     \
+    HIP(hipEventElapsedTime, (float *ms, bw_hip_event begin, bw_hip_event end))                                        \
+    HIP(hipEventDestroy, (bw_hip_event event))                                                                         \
+    HIP(hipStreamBeginCapture, (bw_hip_stream stream, bw_hip_capture_mode mode))                                       \
+    HIP(hipStreamEndCapture, (bw_hip_stream stream, bw_hip_graph * graph))                                             \
+    HIP(hipGraphInstantiateWithFlags, (bw_hip_graph_exec * exec, bw_hip_graph graph, unsigned long long flags))        \
+    HIP(hipGraphLaunch, (bw_hip_graph_exec exec, bw_hip_stream stream))                                                \
+    HIP(hipGraphExecDestroy, (bw_hip_graph_exec exec))                                                                 \
+    HIP(hipGraphDestroy, (bw_hip_graph graph))                                                                         \
     HIP(hipStreamCreateWithFlags, (bw_hip_stream * stream, unsigned flags))                                            \
     HIP(hipStreamDestroy, (bw_hip_stream stream))                                                                      \
     HIP(hipStreamSynchronize, (bw_hip_stream stream))                                                                  \
@@ -37,7 +55,15 @@ enum {
     BW_HIP_HOST_TO_DEVICE = 1,
     BW_HIP_DEVICE_TO_HOST = 2,
     BW_HIP_DEVICE_TO_DEVICE = 3,
-    BW_HIP_STREAM_NON_BLOCKING = 1
+    BW_HIP_STREAM_NON_BLOCKING = 1,
+    BW_HIP_CAPTURE_THREAD_LOCAL = 1, /* hipStreamCaptureModeThreadLocal */
+    /* after these nothing works any more in this process: the card's state is lost */
+    BW_HIP_ECC = 214,
+    BW_HIP_ILLEGAL_ADDRESS = 700,
+    BW_HIP_LAUNCH_TIMEOUT = 702,
+    BW_HIP_CONTEXT_IS_DESTROYED = 709,
+    BW_HIP_ASSERT = 710,
+    BW_HIP_LAUNCH_FAILURE = 719
 };
 
 /* Byte offsets in hipDeviceProp_t: HIP 5's, and that of HIP 6 and 7 (the R0600 form). */

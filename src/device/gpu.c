@@ -1,5 +1,5 @@
-/* The GPU rows of the device table, above whichever driver: memory, one stream, code objects and kernels by name. */
-#include "gpu_driver.h"
+/* The GPU rows of the device table, above whichever driver: memory, one stream, kernels by name. */
+#include "gpu_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,44 +13,11 @@ struct bw_gpu_kernel {
     void *function;
 };
 
-typedef struct gpu {
-    bw_device device; /* first, so that a device is its gpu */
-    const bw_gpu_driver *driver;
-    void *context, *stream;
-    bw_gpu_info info;
-    char label[100]; /* "rocm:0 (AMD Instinct MI250X)", for errors; without the card's name while that is unknown */
-    void **modules;  /* [n_modules], one per code object for this card */
-    int n_modules;
-    bw_gpu_kernel **kernels; /* found so far, sorted by name */
-    size_t n_kernels, kernels_capacity;
-} gpu;
-
-static gpu *gpu_of(bw_device *device)
-{
-    return (gpu *)(void *)device;
-}
-
-static const gpu *gpu_of_const(const bw_device *device)
-{
-    return (const gpu *)(const void *)device;
-}
-
-static bw_status fail(const gpu *g, bw_err *err, int error, const char *what)
-{
-    return bw_fail(err, BW_E_DEVICE, "%s: %s: %s", g->label, what, g->driver->error_text(error));
-}
-
-/* Contexts belong to threads: whoever calls, makes it theirs. */
-static bw_status enter(gpu *g, bw_err *err)
-{
-    int error = g->driver->make_current(g->context);
-    return error ? fail(g, err, error, "the device's context cannot be used") : BW_OK;
-}
-
 static void gpu_destroy(bw_device *device)
 {
-    gpu *g = gpu_of(device);
+    bw_gpu *g = bw_gpu_of(device);
     if (g->context && g->driver->make_current(g->context) == 0) {
+        bw_gpu_memory_deinit(g);
         for (int i = 0; i < g->n_modules; i++)
             g->driver->module_free(g->modules[i]);
         if (g->stream)
@@ -62,133 +29,39 @@ static void gpu_destroy(bw_device *device)
         bw_free(g->kernels[i]);
     bw_free(g->kernels);
     bw_free(g->modules);
+    bw_kernel_images_close(&g->images);
     bw_free(g);
-}
-
-static bw_status gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, const char *what, bw_buffer *buffer,
-                           bw_err *err)
-{
-    (void)use;
-    gpu *g = gpu_of(device);
-    *buffer = (bw_buffer){.n_bytes = n_bytes};
-    BW_TRY(enter(g, err));
-    int error = g->driver->alloc(n_bytes ? n_bytes : 1, &buffer->data);
-    if (!error)
-        return BW_OK;
-    buffer->data = NULL;
-    if (!g->driver->is_out_of_memory(error))
-        return fail(g, err, error, what);
-    size_t free_bytes = 0, total = 0;
-    g->driver->memory_info(&free_bytes, &total);
-    return bw_fail(err, BW_E_MEMORY, "%s: no memory for %zu MiB (%s); %zu of %zu MiB are free", g->label, n_bytes >> 20,
-                   what, free_bytes >> 20, total >> 20);
-}
-
-static void gpu_release(bw_device *device, bw_buffer *buffer)
-{
-    gpu *g = gpu_of(device);
-    if (buffer->data && g->driver->make_current(g->context) == 0)
-        g->driver->release(buffer->data);
-    *buffer = (bw_buffer){0};
-}
-
-static bw_status gpu_upload(bw_device *device, void *dst, const void *host_src, size_t n_bytes, bw_err *err)
-{
-    gpu *g = gpu_of(device);
-    BW_TRY(enter(g, err));
-    int error = n_bytes ? g->driver->upload(dst, host_src, n_bytes, g->stream) : 0;
-    return error ? fail(g, err, error, "upload") : BW_OK;
-}
-
-static bw_status gpu_download(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err)
-{
-    gpu *g = gpu_of(device);
-    BW_TRY(enter(g, err));
-    int error = n_bytes ? g->driver->download(host_dst, src, n_bytes, g->stream) : 0;
-    return error ? fail(g, err, error, "download") : BW_OK;
-}
-
-static bw_status gpu_copy(bw_device *device, void *dst, const void *src, size_t n_bytes, bw_err *err)
-{
-    gpu *g = gpu_of(device);
-    BW_TRY(enter(g, err));
-    int error = n_bytes ? g->driver->copy(dst, src, n_bytes, g->stream) : 0;
-    return error ? fail(g, err, error, "copy") : BW_OK;
-}
-
-static bw_status gpu_synchronise(bw_device *device, bw_err *err)
-{
-    gpu *g = gpu_of(device);
-    BW_TRY(enter(g, err));
-    int error = g->driver->synchronise(g->stream);
-    return error ? fail(g, err, error, "waiting for the device") : BW_OK;
-}
-
-static bw_status gpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t *total_bytes, bw_err *err)
-{
-    gpu *g = gpu_of(device);
-    BW_TRY(enter(g, err));
-    size_t free_size = 0, total_size = 0;
-    int error = g->driver->memory_info(&free_size, &total_size);
-    *free_bytes = (int64_t)free_size;
-    *total_bytes = (int64_t)total_size;
-    return error ? fail(g, err, error, "memory information") : BW_OK;
 }
 
 #define GPU_VTABLE(kind)                                                                                               \
     {                                                                                                                  \
-        .kind_name = kind, .destroy = gpu_destroy, .alloc = gpu_alloc, .release = gpu_release, .upload = gpu_upload,   \
-        .download = gpu_download, .copy = gpu_copy, .synchronise = gpu_synchronise, .memory_info = gpu_memory_info,    \
+        .kind_name = kind, .destroy = gpu_destroy, .alloc = bw_gpu_alloc, .release = bw_gpu_release,                   \
+        .upload = bw_gpu_upload, .download = bw_gpu_download, .copy = bw_gpu_copy, .synchronise = bw_gpu_synchronise,  \
+        .memory_info = bw_gpu_memory_info, .host_alloc = bw_gpu_host_alloc, .host_release = bw_gpu_host_release,       \
+        .upload_later = bw_gpu_upload_later, .download_later = bw_gpu_download_later,                                  \
     }
 static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GPU_VTABLE("cuda");
 
 /* ---- code objects and kernels ---------------------------------------------------------------------------------- */
 
-/* "sm_90" runs what was built for the same major version and at most the same minor one. */
-static bool sm_runs(const char *card, const char *built)
+static bw_status load_modules(bw_gpu *g, bw_err *err)
 {
-    int have, want;
-    return sscanf(card, "sm_%d", &have) == 1 && sscanf(built, "sm_%d", &want) == 1 && have / 10 == want / 10 &&
-           want <= have;
-}
-
-/* The best target that the card runs, or NULL. */
-static const char *choose_target(const gpu *g)
-{
-    const char *best = NULL;
-    for (int i = 0; i < bw_n_code_objects; i++) {
-        const char *target = bw_code_objects[i].target;
-        if (strcmp(target, g->info.target) == 0)
-            return target;
-        if (g->device.kind == BW_DEVICE_CUDA && sm_runs(g->info.target, target) && (!best || strcmp(target, best) > 0))
-            best = target;
-    }
-    return best;
-}
-
-static bw_status load_modules(gpu *g, bw_err *err)
-{
-    const char *target = choose_target(g);
-    if (!target)
-        return bw_fail(err, BW_E_DEVICE, "%s: this build holds no kernels for %s; build with them (docs/rocm.md)",
-                       g->label, g->info.target);
-    g->modules = bw_alloc_zero((size_t)bw_n_code_objects, sizeof *g->modules);
+    BW_TRY(bw_kernel_images_open(g->label, g->info.target, &g->images, err));
+    g->modules = bw_alloc_zero((size_t)g->images.n_images, sizeof *g->modules);
     if (!g->modules)
         return bw_fail_memory(err, sizeof *g->modules, "code objects");
-    for (int i = 0; i < bw_n_code_objects; i++) {
-        const bw_code_object *o = &bw_code_objects[i];
-        if (strcmp(o->target, target) != 0)
-            continue;
-        int error = g->driver->module_load(o->begin, &g->modules[g->n_modules]);
+    for (int i = 0; i < g->images.n_images; i++) {
+        const bw_kernel_image *image = &g->images.images[i];
+        int error = g->driver->module_load(image->data, &g->modules[g->n_modules]);
         if (error)
-            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, o->family, target,
-                           g->driver->error_text(error));
+            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, image->family,
+                           g->images.target, g->driver->error_text(error));
         g->n_modules++;
     }
     return BW_OK;
 }
 
-static size_t kernel_place(const gpu *g, const char *name)
+static size_t kernel_place(const bw_gpu *g, const char *name)
 {
     size_t low = 0, high = g->n_kernels;
     while (low < high) {
@@ -203,7 +76,7 @@ static size_t kernel_place(const gpu *g, const char *name)
 
 bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kernel, bw_err *err)
 {
-    gpu *g = gpu_of(device);
+    bw_gpu *g = bw_gpu_of(device);
     if (strlen(name) >= sizeof(*kernel)->name)
         return bw_fail(err, BW_E_ARG, "%s: a kernel's name has at most %zu characters, unlike %s", g->label,
                        sizeof(*kernel)->name - 1, name);
@@ -212,14 +85,14 @@ bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kerne
         *kernel = g->kernels[at];
         return BW_OK;
     }
-    BW_TRY(enter(g, err));
+    BW_TRY(bw_gpu_enter(g, err));
     void *function = NULL;
     for (int i = 0; i < g->n_modules && !function; i++) {
         int error = g->driver->find(g->modules[i], name, &function);
         if (error == BW_GPU_NOT_FOUND)
             function = NULL;
         else if (error)
-            return fail(g, err, error, name);
+            return bw_gpu_fail(g, err, error, name);
     }
     if (!function)
         return bw_fail(err, BW_E_NOT_FOUND, "%s: there is no kernel %s for %s", g->label, name, g->info.target);
@@ -239,12 +112,12 @@ bw_status bw_gpu_find(bw_device *device, const char *name, bw_gpu_kernel **kerne
 
 bw_status bw_gpu_launch(bw_device *device, bw_gpu_kernel *kernel, const bw_gpu_grid *grid, void **args, bw_err *err)
 {
-    gpu *g = gpu_of(device);
+    bw_gpu *g = bw_gpu_of(device);
     if (grid->blocks[0] == 0 || grid->blocks[1] == 0 || grid->blocks[2] == 0)
         return BW_OK;
-    BW_TRY(enter(g, err));
+    BW_TRY(bw_gpu_enter(g, err));
     int error = g->driver->launch(kernel->function, grid, g->stream, args);
-    return error ? fail(g, err, error, kernel->name) : BW_OK;
+    return error ? bw_gpu_fail(g, err, error, kernel->name) : BW_OK;
 }
 
 bw_status bw_gpu_run(bw_device *device, const char *name, const bw_gpu_grid *grid, void **args, bw_err *err)
@@ -256,7 +129,7 @@ bw_status bw_gpu_run(bw_device *device, const char *name, const bw_gpu_grid *gri
 
 int bw_gpu_units(const bw_device *device)
 {
-    return gpu_of_const(device)->info.units;
+    return bw_gpu_of_const(device)->info.units;
 }
 
 bw_gpu_grid bw_gpu_grid_for(const bw_device *device, int64_t n, int64_t each)
@@ -279,10 +152,12 @@ bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, b
     if (index < 0 || index >= n)
         return bw_fail(err, BW_E_NOT_FOUND, "device %s:%d does not exist; there %s %d", driver->kind_name, index,
                        n == 1 ? "is" : "are", n);
-    gpu *g = bw_alloc_zero(1, sizeof *g);
+    bw_gpu *g = bw_alloc_zero(1, sizeof *g);
     if (!g)
         return bw_fail_memory(err, sizeof *g, "a device");
     g->driver = driver;
+    const char *pool = getenv("BW_GPU_POOL");
+    g->no_pool = pool && strcmp(pool, "0") == 0;
     g->device = (bw_device){
         .vtable = driver->kind == BW_DEVICE_ROCM ? &rocm_vtable : &cuda_vtable, .kind = driver->kind, .index = index};
     g->device.cpu = bw_cpu_get_features();
@@ -295,7 +170,7 @@ bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, b
         error = driver->make_current(g->context);
     if (!error)
         error = driver->stream_new(&g->stream);
-    bw_status status = error ? fail(g, err, error, "the device cannot be opened") : load_modules(g, err);
+    bw_status status = error ? bw_gpu_fail(g, err, error, "the device cannot be opened") : load_modules(g, err);
     if (status != BW_OK) {
         gpu_destroy(&g->device);
         return status;

@@ -27,6 +27,23 @@ typedef struct bw_gpu_driver {
     int (*upload)(void *dst, const void *host_src, size_t n_bytes, void *stream); /* returns when host_src may change */
     int (*download)(void *host_dst, const void *src, size_t n_bytes, void *stream); /* returns when done */
     int (*copy)(void *dst, const void *src, size_t n_bytes, void *stream);
+    int (*copy_peer)(void *dst, int dst_index, void *dst_context, const void *src, int src_index, void *src_context,
+                     size_t n_bytes, void *stream);
+    int (*fill)(void *dst, int byte, size_t n_bytes, void *stream);
+    int (*host_alloc)(size_t n_bytes, void **address); /* pinned */
+    int (*host_release)(void *address);
+    /* Neither waits: the host's memory is pinned and stays as it is until the stream has come so far. */
+    int (*upload_later)(void *dst, const void *host_src, size_t n_bytes, void *stream);
+    int (*download_later)(void *host_dst, const void *src, size_t n_bytes, void *stream);
+    int (*event_new)(void **event);
+    void (*event_free)(void *event);
+    int (*event_record)(void *event, void *stream);
+    int (*event_wait)(void *event);                          /* the host waits */
+    int (*event_elapsed)(float *ms, void *begin, void *end); /* both have been waited for */
+    int (*capture_begin)(void *stream);
+    int (*capture_end)(void *stream, void **graph); /* an instantiated graph */
+    int (*graph_launch)(void *graph, void *stream);
+    void (*graph_free)(void *graph);
     int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
     int (*stream_new)(void **stream);
     void (*stream_free)(void *stream);
@@ -37,6 +54,7 @@ typedef struct bw_gpu_driver {
     int (*launch)(void *function, const bw_gpu_grid *grid, void *stream, void **args);
     const char *(*error_text)(int error);
     bool (*is_out_of_memory)(int error);
+    bool (*is_lost)(int error); /* nothing works on the card any more in this process */
 } bw_gpu_driver;
 
 enum { BW_GPU_NOT_FOUND = -1 };

@@ -28,9 +28,11 @@ struct bw_lm {
     bw_plan *plan;
     bw_nn_step step; /* the plan's inputs */
     bw_value logits;
-    int32_t *inputs; /* host memory of all inputs */
-    int32_t *positions, *tokens, *slots, *seqs, *pages, *outputs;
-    int32_t max_pages; /* in one step */
+    bw_buffer inputs;                                             /* host memory of all inputs, one behind the other */
+    bw_buffer device_inputs;                                      /* the same on a GPU */
+    bw_buffer host_logits;                                        /* f32 [max_outputs, n_vocab], for a GPU */
+    int32_t *tokens, *positions, *slots, *seqs, *outputs, *pages; /* in inputs, in this order */
+    int32_t max_pages;                                            /* in one step */
     bw_buffer kv;
     int64_t kv_head_bytes; /* one page of one head */
     bw_lm_probe_fn *probe;
@@ -132,22 +134,31 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
 /* ---- model ----------------------------------------------------------------------------------------------------------
  */
 
+static bool on_gpu(const bw_lm *lm)
+{
+    return lm->device->kind != BW_DEVICE_CPU;
+}
+
 static bw_status make_inputs(bw_lm *lm, bw_err *err)
 {
     const bw_lm_options *o = &lm->options;
+    const bw_device_vtable *v = lm->device->vtable;
     size_t tokens = (size_t)o->max_tokens, seqs = (size_t)o->max_seqs, outputs = (size_t)o->max_outputs;
-    size_t pages = seqs * (size_t)o->max_seq_pages;
+    size_t pages = seqs * (size_t)o->max_seq_pages, logits = outputs * (size_t)lm->model.config.n_vocab * 4;
     lm->max_pages = (int32_t)pages;
-    size_t n = tokens * 3 + seqs * 4 + pages + outputs;
-    lm->inputs = bw_alloc_zero(n, sizeof *lm->inputs);
-    if (!lm->inputs)
-        return bw_fail_memory(err, n * sizeof *lm->inputs, "a step's inputs");
-    lm->tokens = lm->inputs;
+    size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs) * sizeof *lm->tokens;
+    BW_TRY(v->host_alloc(lm->device, bytes, "a step's inputs", &lm->inputs, err));
+    memset(lm->inputs.data, 0, bytes);
+    if (on_gpu(lm)) {
+        BW_TRY(v->alloc(lm->device, bytes, BW_MEMORY_DENSE, "a step's inputs", &lm->device_inputs, err));
+        BW_TRY(v->host_alloc(lm->device, logits, "logits", &lm->host_logits, err));
+    }
+    lm->tokens = lm->inputs.data;
     lm->positions = lm->tokens + tokens;
     lm->slots = lm->positions + tokens;
     lm->seqs = lm->slots + tokens;
-    lm->pages = lm->seqs + seqs * 4;
-    lm->outputs = lm->pages + pages;
+    lm->outputs = lm->seqs + seqs * 4;
+    lm->pages = lm->outputs + outputs;
     return BW_OK;
 }
 
@@ -172,6 +183,12 @@ static bw_status make_kv(bw_lm *lm, bw_value *k_caches, bw_value *v_caches, bw_e
         v_caches[i] = bw_plan_const(lm->plan, &v);
     }
     return BW_OK;
+}
+
+static void bind_input(bw_lm *lm, bw_value value, int32_t *host)
+{
+    int32_t *base = on_gpu(lm) ? lm->device_inputs.data : lm->inputs.data;
+    bw_plan_bind(lm->plan, value, base + (host - (int32_t *)lm->inputs.data));
 }
 
 static bw_status make_plan(bw_lm *lm, bw_err *err)
@@ -200,12 +217,12 @@ static bw_status make_plan(bw_lm *lm, bw_err *err)
     bw_free(caches);
     if (status != BW_OK)
         return status;
-    bw_plan_bind(lm->plan, lm->step.tokens, lm->tokens);
-    bw_plan_bind(lm->plan, lm->step.positions, lm->positions);
-    bw_plan_bind(lm->plan, lm->step.slots, lm->slots);
-    bw_plan_bind(lm->plan, lm->step.seqs, lm->seqs);
-    bw_plan_bind(lm->plan, lm->step.pages, lm->pages);
-    bw_plan_bind(lm->plan, lm->step.outputs, lm->outputs);
+    bind_input(lm, lm->step.tokens, lm->tokens);
+    bind_input(lm, lm->step.positions, lm->positions);
+    bind_input(lm, lm->step.slots, lm->slots);
+    bind_input(lm, lm->step.seqs, lm->seqs);
+    bind_input(lm, lm->step.pages, lm->pages);
+    bind_input(lm, lm->step.outputs, lm->outputs);
     return BW_OK;
 }
 
@@ -264,7 +281,11 @@ void bw_lm_free(bw_lm *lm)
         lm->device->vtable->release(lm->device, &lm->kv);
     bw_weights_free(&lm->weights);
     bw_free(lm->model.layers);
-    bw_free(lm->inputs);
+    lm->device->vtable->host_release(lm->device, &lm->inputs);
+    if (on_gpu(lm)) {
+        lm->device->vtable->release(lm->device, &lm->device_inputs);
+        lm->device->vtable->host_release(lm->device, &lm->host_logits);
+    }
     bw_lm_file_close(lm->file);
     bw_free(lm);
 }
@@ -338,10 +359,36 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
     return BW_OK;
 }
 
+/* Graphs are kept per sizes, and the number of pages would grow with every page of text: on a GPU it is rounded up. */
+static int64_t pages_of_step(const bw_lm *lm, int32_t n_pages)
+{
+    int64_t room = 16;
+    while (room < n_pages)
+        room *= 2;
+    return room < lm->max_pages ? room : lm->max_pages;
+}
+
+static bw_status step_gpu(bw_lm *lm, const bw_lm_batch *batch, int32_t n_pages, const float **logits, bw_err *err)
+{
+    const bw_device_vtable *v = lm->device->vtable;
+    int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, pages_of_step(lm, n_pages)};
+    size_t used = (size_t)((char *)(lm->pages + n_pages) - (char *)lm->inputs.data);
+    size_t bytes = (size_t)batch->n_outputs * (size_t)lm->model.config.n_vocab * sizeof **logits;
+    BW_TRY(v->upload_later(lm->device, lm->device_inputs.data, lm->inputs.data, used, err));
+    BW_TRY(bw_plan_run(lm->plan, dims, err));
+    BW_TRY(v->download_later(lm->device, lm->host_logits.data, bw_plan_data(lm->plan, lm->logits), bytes, err));
+    BW_TRY(v->synchronise(lm->device, err));
+    if (logits)
+        *logits = lm->host_logits.data;
+    return BW_OK;
+}
+
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err)
 {
     int32_t n_pages = 0;
     BW_TRY(fill_batch(lm, batch, &n_pages, err));
+    if (on_gpu(lm))
+        return step_gpu(lm, batch, n_pages, logits, err);
     int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, n_pages};
     BW_TRY(bw_plan_run(lm->plan, dims, err));
     if (logits)

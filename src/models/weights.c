@@ -1,8 +1,8 @@
 /* Finding a model's tensors, checking their shapes, placing them on the device.
  *
  * Matrices go into the layout that the device's matmul kernel wants, packed by the whole team, and the mapped file
- * pages behind them are given back as it goes, so a model is never in memory twice. Matrices that need no packing stay
- * in the mapped file. Norms and biases become f32.
+ * pages behind them are given back as it goes, so a model is never in memory twice. On the CPU, matrices that need no
+ * packing stay in the mapped file; a GPU gets everything (weights_gpu.c). Norms and biases become f32.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,33 +10,10 @@
 
 #include "bw_mem.h"
 #include "bw_quant.h"
-#include "model.h"
+#include "weights_private.h"
 
-enum role { ROLE_MATRIX, ROLE_TABLE, ROLE_VECTOR };
-
-struct entry {
-    enum role role;
-    bw_source_tensor src;
-    int64_t n, k;
-    bw_tensor *dest;
-    int layer; /* -1 = none */
-    float add; /* added to a vector */
-    uint32_t layout;
-    int64_t place;        /* in packed or vectors; -1 = stays in the file */
-    _Atomic int64_t next; /* rows taken by packers */
-};
-
-struct list {
-    const bw_source *source;
-    const bw_model_config *config;
-    struct entry *entries;
-    size_t n, cap;
-    bw_err *err;
-    bw_status status; /* the first failure; later calls do nothing */
-};
-
-static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, int64_t k, bool required, int layer,
-                const char *gguf_name, const char *hf_name)
+static void add(struct weight_list *list, enum weight_role role, bw_tensor *dest, int64_t n, int64_t k, bool required,
+                int layer, const char *gguf_name, const char *hf_name)
 {
     if (list->status != BW_OK)
         return;
@@ -48,7 +25,7 @@ static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, i
         snprintf(gguf, sizeof gguf, "%s", gguf_name);
         snprintf(hf, sizeof hf, "%s", hf_name);
     }
-    struct entry e = {.role = role, .n = n, .k = k, .dest = dest, .layer = layer, .place = -1};
+    struct weight_entry e = {.role = role, .n = n, .k = k, .dest = dest, .layer = layer, .place = -1};
     if (!bw_source_find(list->source, gguf, hf, &e.src)) {
         if (required)
             list->status = bw_fail(list->err, BW_E_FORMAT, "%s: tensor %s is missing", list->source->path, e.src.name);
@@ -81,8 +58,8 @@ static void add(struct list *list, enum role role, bw_tensor *dest, int64_t n, i
     memcpy(&list->entries[list->n++], &e, sizeof e);
 }
 
-static void add_linear(struct list *list, bw_nn_linear_weights *w, int64_t n, int64_t k, int layer, const char *gguf,
-                       const char *hf)
+static void add_linear(struct weight_list *list, bw_nn_linear_weights *w, int64_t n, int64_t k, int layer,
+                       const char *gguf, const char *hf)
 {
     char gguf_name[64], hf_name[64];
     snprintf(gguf_name, sizeof gguf_name, "%s.weight", gguf);
@@ -93,7 +70,7 @@ static void add_linear(struct list *list, bw_nn_linear_weights *w, int64_t n, in
     add(list, ROLE_VECTOR, &w->bias, 1, n, false, layer, gguf_name, hf_name);
 }
 
-static void add_layer(struct list *list, bw_model_layer *l, int i)
+static void add_layer(struct weight_list *list, bw_model_layer *l, int i)
 {
     const bw_model_config *c = list->config;
     int64_t d = c->n_embd, q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
@@ -121,7 +98,7 @@ static void add_layer(struct list *list, bw_model_layer *l, int i)
 }
 
 /* Returns whether the output matrix is the embedding itself. */
-static bool add_all(struct list *list, bw_model *model)
+static bool add_all(struct weight_list *list, bw_model *model)
 {
     const bw_model_config *c = list->config;
     bw_source_tensor t;
@@ -141,7 +118,7 @@ static bool add_all(struct list *list, bw_model *model)
 
 static int64_t aligned(int64_t bytes)
 {
-    return (bytes + 63) / 64 * 64;
+    return (bytes + 255) / 256 * 256; /* as GPUs like it */
 }
 
 /* Element types whose kernels read whole elements want them aligned; block types are read bytewise. */
@@ -151,19 +128,20 @@ static bool is_aligned(const bw_source_tensor *t)
     return (uintptr_t)t->data % (uintptr_t)size == 0;
 }
 
-static bw_status choose_places(struct list *list, const bw_device *device, int64_t *packed, int64_t *vectors)
+static bw_status choose_places(struct weight_list *list, const bw_device *device, int64_t *packed, int64_t *vectors)
 {
     *packed = *vectors = 0;
     for (size_t i = 0; i < list->n; i++) {
-        struct entry *e = &list->entries[i];
+        struct weight_entry *e = &list->entries[i];
         if (e->role == ROLE_VECTOR) {
             e->place = *vectors;
             *vectors += aligned(e->k * 4);
             continue;
         }
-        if (e->role == ROLE_MATRIX)
+        /* On a GPU tables too: no kernel reads rows of GGUF's blocks there. */
+        if (e->role == ROLE_MATRIX || device->kind != BW_DEVICE_CPU)
             e->layout = bw_linear_choose_layout(device, e->src.dtype, e->n, e->k);
-        if (!e->layout && is_aligned(&e->src))
+        if (device->kind == BW_DEVICE_CPU && !e->layout && is_aligned(&e->src))
             continue;
         int64_t bytes = bw_linear_layout_bytes(e->layout, e->src.dtype, e->n, e->k);
         if (bytes < 0 || bytes > INT64_MAX / 2 - *packed)
@@ -175,7 +153,7 @@ static bw_status choose_places(struct list *list, const bw_device *device, int64
 }
 
 struct packing {
-    struct entry *entries;
+    struct weight_entry *entries;
     size_t begin, end;
     char *packed;
 };
@@ -185,7 +163,7 @@ static void pack_member(void *arg, bw_member *member)
     (void)member;
     struct packing *p = arg;
     for (size_t i = p->begin; i < p->end; i++) {
-        struct entry *e = &p->entries[i];
+        struct weight_entry *e = &p->entries[i];
         if (e->role == ROLE_VECTOR || e->place < 0)
             continue;
         int64_t unit = e->layout ? bw_linear_layout_rows(e->layout) : 1, chunk = (64 + unit - 1) / unit * unit;
@@ -201,7 +179,7 @@ static void pack_member(void *arg, bw_member *member)
     }
 }
 
-static bw_status place_vector(const struct entry *e, char *vectors, bw_err *err)
+bw_status bw_weight_place_vector(const struct weight_entry *e, char *vectors, bw_err *err)
 {
     float *f = (float *)(void *)(vectors + e->place);
     BW_TRY(bw_decode_row(e->src.dtype, e->src.data, f, e->k, err));
@@ -211,14 +189,14 @@ static bw_status place_vector(const struct entry *e, char *vectors, bw_err *err)
     return BW_OK;
 }
 
-static void drop_pages(const struct entry *e)
+void bw_weight_drop_pages(const struct weight_entry *e)
 {
     if (e->src.map && e->place >= 0)
         bw_map_drop(e->src.map, (size_t)((const unsigned char *)e->src.data - e->src.map->data), e->src.n_bytes);
 }
 
 /* Pack in groups of some 8 MB: each group's file pages are dropped when it is done. */
-static bw_status place_all(struct list *list, bw_weights *w, bw_progress *progress,
+static bw_status place_all(struct weight_list *list, bw_weights *w, bw_progress *progress,
                            void (*report)(void *user, const bw_progress *progress), void *user)
 {
     for (size_t begin = 0; begin < list->n;) {
@@ -228,15 +206,15 @@ static bw_status place_all(struct list *list, bw_weights *w, bw_progress *progre
         struct packing packing = {list->entries, begin, end, w->packed.data};
         bw_team_run(w->device->team, pack_member, &packing);
         for (size_t i = begin; i < end; i++) {
-            struct entry *e = &list->entries[i];
+            struct weight_entry *e = &list->entries[i];
             if (e->role == ROLE_VECTOR) {
-                BW_TRY(place_vector(e, w->vectors.data, list->err));
+                BW_TRY(bw_weight_place_vector(e, w->vectors.data, list->err));
             } else {
                 const void *data = e->place < 0 ? e->src.data : (char *)w->packed.data + e->place;
                 *e->dest = bw_tensor_view(e->src.dtype, 2, (int64_t[]){e->n, e->k}, data);
                 e->dest->layout = e->layout;
             }
-            drop_pages(e);
+            bw_weight_drop_pages(e);
             progress->bytes_done += e->src.n_bytes;
             if (e->layer >= 0)
                 progress->layers_done = e->layer + 1;
@@ -249,7 +227,7 @@ static bw_status place_all(struct list *list, bw_weights *w, bw_progress *progre
 }
 
 /* inv_freq tensors stand behind the vectors. */
-static bw_status place_rope(const bw_source *source, bw_model *model, float *room, bw_err *err)
+bw_status bw_weight_place_rope(const bw_source *source, bw_model *model, float *room, bw_err *err)
 {
     bw_model_config *c = &model->config;
     int64_t half = c->rope.n_rot / 2;
@@ -281,7 +259,7 @@ bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *
                           void (*report)(void *user, const bw_progress *progress), void *user, bw_err *err)
 {
     *w = (bw_weights){.device = device};
-    struct list list = {.source = source, .config = &model->config, .err = err};
+    struct weight_list list = {.source = source, .config = &model->config, .err = err};
     bool tied = add_all(&list, model);
     int64_t packed = 0, vectors = 0, rope = aligned((int64_t)model->config.head_dim * 8);
     bw_status status = list.status;
@@ -296,10 +274,12 @@ bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *
         progress.bytes_total += list.entries[i].src.n_bytes;
         w->n_params += list.entries[i].n * list.entries[i].k;
     }
-    if (status == BW_OK)
+    if (status == BW_OK && device->kind != BW_DEVICE_CPU)
+        status = bw_weights_place_gpu(&list, w, model, vectors, rope, &progress, report, user);
+    else if (status == BW_OK)
         status = place_all(&list, w, &progress, report, user);
-    if (status == BW_OK)
-        status = place_rope(source, model, (float *)(void *)((char *)w->vectors.data + vectors), err);
+    if (status == BW_OK && device->kind == BW_DEVICE_CPU)
+        status = bw_weight_place_rope(source, model, (float *)(void *)((char *)w->vectors.data + vectors), err);
     if (status == BW_OK && tied)
         model->output.w = model->embedding;
     w->bytes = (int64_t)progress.bytes_total;

@@ -30,6 +30,7 @@ void bw_plan_free(bw_plan *plan)
 {
     if (!plan)
         return;
+    bw_plan_free_gpu(plan);
     if (plan->temp.data)
         plan->device->vtable->release(plan->device, &plan->temp);
     bw_free(plan->scratch);
@@ -238,6 +239,21 @@ static void say_slow_ops(const bw_plan *plan)
     }
 }
 
+/* One scratch for all calls: they run one after another. */
+static bw_status finish_gpu(bw_plan *plan, size_t scratch, bw_err *err)
+{
+    plan->scratch_bytes = scratch;
+    if (scratch)
+        BW_TRY(plan->device->vtable->alloc(plan->device, scratch, BW_MEMORY_DENSE, "a plan's scratch",
+                                           &plan->gpu_scratch, err));
+    for (size_t i = 0; i < plan->n_calls; i++) {
+        plan->calls[i].call.scratch = plan->gpu_scratch.data;
+        plan->calls[i].call.scratch_bytes = scratch;
+    }
+    plan->finished = true;
+    return BW_OK;
+}
+
 bw_status bw_plan_finish(bw_plan *plan, bw_err *err)
 {
     if (plan->err.status != BW_OK) {
@@ -259,6 +275,8 @@ bw_status bw_plan_finish(bw_plan *plan, bw_err *err)
         scratch = bytes > scratch ? bytes : scratch;
     }
     say_slow_ops(plan);
+    if (plan->device->kind != BW_DEVICE_CPU)
+        return finish_gpu(plan, scratch, err);
     bw_plan_find_barriers(plan);
     if (!bw_mul_size(scratch, (size_t)bw_team_size(plan->device->team), &plan->scratch_bytes))
         return bw_fail(err, BW_E_RANGE, "plan: %zu bytes of scratch for each thread are too many", scratch);
@@ -286,7 +304,7 @@ void *bw_plan_data(const bw_plan *plan, bw_value value)
     return value < 0 ? NULL : plan->values[value].tensor.data;
 }
 
-static bool has_rows(const bw_op_call *call)
+bool bw_plan_has_rows(const bw_op_call *call)
 {
     return call->out[0]->dims[0] > 0;
 }
@@ -300,7 +318,7 @@ static void run_member(void *arg, bw_member *member)
     for (size_t i = plan->run_begin; i < plan->run_end; i++) {
         const struct plan_call *c = &plan->calls[i];
         wait = wait || c->barrier;
-        if (!has_rows(&c->call))
+        if (!bw_plan_has_rows(&c->call))
             continue;
         if (wait)
             bw_team_barrier(member);
@@ -328,7 +346,7 @@ static void run_one_by_one(bw_plan *plan)
 {
     for (size_t i = 0; i < plan->n_calls; i++) {
         struct plan_call *c = &plan->calls[i];
-        if (!has_rows(&c->call))
+        if (!bw_plan_has_rows(&c->call))
             continue;
         int64_t begin = bw_clock_now_ns();
         run_range(plan, i, i + 1);
@@ -350,6 +368,8 @@ bw_status bw_plan_run(bw_plan *plan, const int64_t dims[BW_DIM_COUNT], bw_err *e
     for (size_t i = 0; i < plan->n_values; i++)
         if (plan->values[i].symbol)
             plan->values[i].tensor.dims[0] = dims[plan->values[i].symbol - 1];
+    if (plan->device->kind != BW_DEVICE_CPU)
+        return bw_plan_run_gpu(plan, dims, err);
     for (size_t i = 0; i < plan->n_calls; i++)
         atomic_store_explicit(&plan->counters[i].next, 0, memory_order_relaxed);
     if (plan->probe || plan->profile)

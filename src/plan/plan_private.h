@@ -3,6 +3,7 @@
 #define PLAN_PRIVATE_H
 
 #include "bw_arena.h"
+#include "bw_gpu.h"
 #include "bw_plan.h"
 
 enum value_kind { VALUE_INPUT, VALUE_CONST, VALUE_TEMP, VALUE_VIEW };
@@ -30,6 +31,14 @@ struct plan_counter {
     _Alignas(64) _Atomic int64_t next;
 };
 
+/* A step of one size, captured. */
+struct plan_graph {
+    int64_t dims[BW_DIM_COUNT];
+    bw_gpu_graph *graph; /* NULL: seen, not captured yet */
+    int64_t last_use;
+};
+enum { PLAN_GRAPHS = 48 };
+
 struct bw_plan {
     bw_device *device;
     int64_t max_dims[BW_DIM_COUNT];
@@ -50,9 +59,22 @@ struct bw_plan {
     bw_plan_probe_fn *probe;
     void *probe_user;
     bool profile;
+    /* on a GPU */
+    bw_buffer gpu_scratch;
+    struct plan_graph graphs[PLAN_GRAPHS];
+    int n_graphs;
+    int64_t n_gpu_runs;
+    bool no_graphs;
+    void **events; /* [n_calls + 1], while a profile is taken */
 };
 
 bw_status bw_plan_layout_memory(bw_plan *plan, bw_err *err);
 void bw_plan_find_barriers(bw_plan *plan);
+/* Anything to compute? */
+bool bw_plan_has_rows(const bw_op_call *call);
+
+/* gpu.c */
+bw_status bw_plan_run_gpu(bw_plan *plan, const int64_t dims[BW_DIM_COUNT], bw_err *err);
+void bw_plan_free_gpu(bw_plan *plan);
 
 #endif

@@ -11,6 +11,7 @@
 enum { INVALID = 1, N_DEVICES = 2 };
 
 EXPORT int fake_hip_launches, fake_hip_live, fake_hip_streams, fake_hip_modules;
+static int captures, recorded; /* a graph here is the number of launches that were recorded */
 static int module_token, function_token, stream_token;
 
 static int result(const char *function)
@@ -100,6 +101,118 @@ int hipMemcpyAsync(void *dst, const void *src, size_t n_bytes, int kind, void *s
     return result("hipMemcpyAsync");
 }
 
+int hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t n_bytes, void *stream)
+{
+    if (dst_device >= N_DEVICES || src_device >= N_DEVICES || stream != &stream_token)
+        return INVALID;
+    memcpy(dst, src, n_bytes);
+    return result("hipMemcpyPeerAsync");
+}
+
+int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
+{
+    if (stream != &stream_token)
+        return INVALID;
+    memset(dst, value, n_bytes);
+    return result("hipMemsetAsync");
+}
+
+int hipHostMalloc(void **address, size_t n_bytes, unsigned flags)
+{
+    if (n_bytes > (size_t)1 << 40)
+        return BW_HIP_OUT_OF_MEMORY;
+    if (flags != 0 || result("hipHostMalloc"))
+        return INVALID;
+    *address = malloc(n_bytes);
+    fake_hip_live++;
+    return 0;
+}
+
+int hipHostFree(void *address)
+{
+    return hipFree(address);
+}
+
+int hipEventCreateWithFlags(void **event, unsigned flags)
+{
+    if (flags != 0 || result("hipEventCreateWithFlags"))
+        return INVALID;
+    *event = malloc(1);
+    fake_hip_live++;
+    return 0;
+}
+
+int hipEventRecord(void *event, void *stream)
+{
+    return event && stream == &stream_token ? result("hipEventRecord") : INVALID;
+}
+
+int hipEventSynchronize(void *event)
+{
+    return event ? result("hipEventSynchronize") : INVALID;
+}
+
+int hipEventElapsedTime(float *ms, void *begin, void *end)
+{
+    *ms = 1.5f;
+    return begin && end ? result("hipEventElapsedTime") : INVALID;
+}
+
+int hipEventDestroy(void *event)
+{
+    return hipFree(event);
+}
+
+int hipStreamBeginCapture(void *stream, int mode)
+{
+    if (captures || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL)
+        return INVALID;
+    captures = 1;
+    recorded = 0;
+    return result("hipStreamBeginCapture");
+}
+
+int hipStreamEndCapture(void *stream, void **graph)
+{
+    if (!captures || stream != &stream_token)
+        return INVALID;
+    captures = 0;
+    if (result("hipStreamEndCapture"))
+        return INVALID;
+    int *made = malloc(sizeof *made);
+    *made = recorded;
+    *graph = made;
+    fake_hip_live++;
+    return 0;
+}
+
+int hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    if (flags != 0 || result("hipGraphInstantiateWithFlags"))
+        return INVALID;
+    int *made = malloc(sizeof *made);
+    *made = *(int *)graph;
+    *exec = made;
+    fake_hip_live++;
+    return 0;
+}
+
+int hipGraphLaunch(void *exec, void *stream)
+{
+    fake_hip_launches += *(int *)exec;
+    return stream == &stream_token ? result("hipGraphLaunch") : INVALID;
+}
+
+int hipGraphExecDestroy(void *exec)
+{
+    return hipFree(exec);
+}
+
+int hipGraphDestroy(void *graph)
+{
+    return hipFree(graph);
+}
+
 int hipStreamCreateWithFlags(void **stream, unsigned flags)
 {
     int error = flags == BW_HIP_STREAM_NON_BLOCKING ? result("hipStreamCreateWithFlags") : INVALID;
@@ -156,6 +269,10 @@ int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
         block_y * block_z != 1 || block_x > 1024 || shared_bytes > 65536 ||
         (uint64_t)grid_x * block_x > UINT32_MAX) /* HIP counts a dimension's threads in 32 bits */
         return INVALID;
-    fake_hip_launches += (int)grid_x;
-    return result("hipModuleLaunchKernel");
+    if (captures)
+        recorded += (int)grid_x;
+    else
+        fake_hip_launches += (int)grid_x;
+    const char *lost = getenv("FAKE_HIP_LOST"); /* the card fails as a bad address makes it fail */
+    return lost ? BW_HIP_ILLEGAL_ADDRESS : result("hipModuleLaunchKernel");
 }

@@ -115,6 +115,147 @@ static void test_kernels(void **state)
     bw_device_close(device);
 }
 
+/* What is released is handed out again; what is large goes back at once; no memory empties the pool. */
+static void test_pool(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:0");
+    const bw_device_vtable *v = device->vtable;
+    bw_buffer a, b;
+    int *live = fake("fake_hip_live"), before = *live;
+    assert_int_equal(v->alloc(device, 1000000, BW_MEMORY_DENSE, "a", &a, &err), BW_OK);
+    assert_in_range(a.reserved, 1000000, 1250000);
+    void *address = a.data;
+    v->release(device, &a);
+    assert_int_equal(*live, before + 1);
+    assert_int_equal(v->alloc(device, 999000, BW_MEMORY_DENSE, "b", &b, &err), BW_OK);
+    assert_ptr_equal(b.data, address);
+    v->release(device, &b);
+    assert_int_equal(v->alloc(device, (size_t)64 << 20, BW_MEMORY_DENSE, "large", &a, &err), BW_OK);
+    assert_int_equal(*live, before + 2);
+    v->release(device, &a);
+    assert_int_equal(*live, before + 1);
+    bw_buffer many[8];
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(v->alloc(device, (size_t)30 << 20, BW_MEMORY_DENSE, "many", &many[i], &err), BW_OK);
+    for (int i = 0; i < 8; i++)
+        v->release(device, &many[i]);
+    assert_in_range(*live - before, 2, 6); /* the pool is bounded */
+    assert_int_equal(v->alloc(device, SIZE_MAX / 2, BW_MEMORY_DENSE, "weights", &a, &err), BW_E_MEMORY);
+    assert_int_equal(*live, before); /* and was emptied when memory ran out */
+    bw_device_close(device);
+    nothing_lives();
+}
+
+/* Uploads larger than the ring, pinned memory, fills, copies between two cards. */
+static void test_staging(void **state)
+{
+    (void)state;
+    enum { BYTES = 5 * BW_STAGE_BYTES + 3 };
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:0"), *other = open_fake("rocm:1");
+    const bw_device_vtable *v = device->vtable;
+    bw_buffer a, b, pinned;
+    char *data = malloc(BYTES);
+    for (int i = 0; i < BYTES; i++)
+        data[i] = (char)(i * 7 + i / 4096);
+    assert_int_equal(v->alloc(device, BYTES, BW_MEMORY_DENSE, "a", &a, &err), BW_OK);
+    assert_int_equal(v->alloc(other, BYTES, BW_MEMORY_DENSE, "b", &b, &err), BW_OK);
+    assert_int_equal(v->host_alloc(device, BYTES, "pinned", &pinned, &err), BW_OK);
+    assert_int_equal(v->upload(device, a.data, data, BYTES, &err), BW_OK);
+    assert_int_equal(bw_gpu_copy_peer(other, b.data, device, a.data, BYTES, &err), BW_OK);
+    assert_int_equal(v->download_later(other, pinned.data, b.data, BYTES, &err), BW_OK);
+    assert_int_equal(v->synchronise(other, &err), BW_OK);
+    assert_memory_equal(pinned.data, data, BYTES);
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 100, &err), BW_OK);
+    assert_int_equal(v->upload_later(device, (char *)a.data + 50, pinned.data, 50, &err), BW_OK);
+    char back[100], zeros[50] = {0};
+    assert_int_equal(v->download(device, back, a.data, 100, &err), BW_OK);
+    assert_memory_equal(back, zeros, 50);
+    assert_memory_equal(back + 50, data, 50);
+    static const char *const functions[] = {"hipHostMalloc", "hipEventCreateWithFlags", "hipEventRecord"};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        bw_gpu_stage_free(device);
+        setenv("FAKE_HIP_FAIL", functions[i], 1);
+        assert_int_equal(v->upload(device, a.data, data, BYTES, &err), BW_E_DEVICE);
+        unsetenv("FAKE_HIP_FAIL");
+        assert_int_equal(v->upload(device, a.data, data, BYTES, &err), BW_OK);
+    }
+    v->host_release(device, &pinned);
+    assert_int_equal(v->host_alloc(device, SIZE_MAX / 2, "too much", &pinned, &err), BW_E_MEMORY);
+    assert_null(pinned.data);
+    v->release(device, &a);
+    v->release(other, &b);
+    bw_device_close(other);
+    free(data);
+    bw_device_close(device);
+    nothing_lives();
+}
+
+static void test_graphs(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:0");
+    bw_gpu_grid grid = {.blocks = {3, 1, 1}, .threads = 64};
+    int64_t n = 5;
+    void *args[] = {&n}, *begin, *end;
+    int *count = fake("fake_hip_launches");
+    *count = 0;
+    bw_gpu_graph *graph;
+    float ms = 0;
+    assert_int_equal(bw_gpu_capture_begin(device, &err), BW_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(bw_gpu_run(device, "known", &grid, args, &err), BW_OK);
+    assert_int_equal(bw_gpu_capture_end(device, &graph, &err), BW_OK);
+    assert_int_equal(*count, 0);
+    assert_int_equal(bw_gpu_event_new(device, &begin, &err), BW_OK);
+    assert_int_equal(bw_gpu_event_new(device, &end, &err), BW_OK);
+    assert_int_equal(bw_gpu_event_record(device, begin, &err), BW_OK);
+    assert_int_equal(bw_gpu_graph_launch(device, graph, &err), BW_OK);
+    assert_int_equal(bw_gpu_graph_launch(device, graph, &err), BW_OK);
+    assert_int_equal(bw_gpu_event_record(device, end, &err), BW_OK);
+    assert_int_equal(bw_gpu_event_elapsed(device, begin, end, &ms, &err), BW_OK);
+    assert_true(ms == 1.5f);
+    assert_int_equal(*count, 24);
+    bw_gpu_event_free(device, begin);
+    bw_gpu_event_free(device, end);
+    bw_gpu_graph_free(device, graph);
+    bw_gpu_graph_free(device, NULL);
+    static const char *const functions[] = {"hipStreamEndCapture", "hipGraphInstantiateWithFlags"};
+    for (size_t i = 0; i < 2; i++) {
+        setenv("FAKE_HIP_FAIL", functions[i], 1);
+        assert_int_equal(bw_gpu_capture_begin(device, &err), BW_OK);
+        assert_int_equal(bw_gpu_capture_end(device, &graph, &err), BW_E_DEVICE);
+        assert_null(graph);
+        unsetenv("FAKE_HIP_FAIL");
+    }
+    bw_device_close(device);
+    nothing_lives();
+}
+
+/* One bad address, and the card is lost for good: every call says so, closing works. */
+static void test_lost_device(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:0");
+    const bw_device_vtable *v = device->vtable;
+    bw_gpu_grid grid = {.blocks = {1, 1, 1}, .threads = 64};
+    bw_buffer a;
+    assert_int_equal(v->alloc(device, 100, BW_MEMORY_DENSE, "a", &a, &err), BW_OK);
+    setenv("FAKE_HIP_LOST", "1", 1);
+    assert_int_equal(bw_gpu_run(device, "known", &grid, (void *[]){&a.data}, &err), BW_E_LOST);
+    unsetenv("FAKE_HIP_LOST");
+    assert_int_equal(bw_gpu_run(device, "known", &grid, (void *[]){&a.data}, &err), BW_E_LOST);
+    assert_int_equal(v->synchronise(device, &err), BW_E_LOST);
+    assert_non_null(strstr(err.text, "start the program again"));
+    v->release(device, &a);
+    bw_device_close(device);
+    nothing_lives();
+}
+
 static void refuse(const char *name, bw_status status, const char *part)
 {
     bw_err err = {0};
@@ -244,8 +385,11 @@ static void test_no_runtime(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_kernels),    cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_failures),   cmocka_unit_test(test_lost_context)};
+    /* test_lost_context last: it leaves a stream behind */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),  cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_kernels),     cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_failures),    cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_staging),     cmocka_unit_test(test_graphs),
+                                       cmocka_unit_test(test_lost_device), cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,10 @@ typedef hipDeviceProp_t bw_hip_properties;
 typedef hipStream_t bw_hip_stream;
 typedef hipModule_t bw_hip_module;
 typedef hipFunction_t bw_hip_function;
+typedef hipEvent_t bw_hip_event;
+typedef hipGraph_t bw_hip_graph;
+typedef hipGraphExec_t bw_hip_graph_exec;
+typedef hipStreamCaptureMode bw_hip_capture_mode;
 #include "driver_hip.h"
 
 #define HIP(name, arguments) static_assert(_Generic(&name, bw_hip_error(*) arguments : 1, default : 0), #name);
@@ -35,6 +39,13 @@ static_assert(hipErrorNotFound == (hipError_t)BW_HIP_NOT_FOUND, "");
 static_assert(hipMemcpyHostToDevice == (enum hipMemcpyKind)BW_HIP_HOST_TO_DEVICE, "");
 static_assert(hipMemcpyDeviceToHost == (enum hipMemcpyKind)BW_HIP_DEVICE_TO_HOST, "");
 static_assert(hipMemcpyDeviceToDevice == (enum hipMemcpyKind)BW_HIP_DEVICE_TO_DEVICE, "");
+static_assert(hipStreamCaptureModeThreadLocal == (hipStreamCaptureMode)BW_HIP_CAPTURE_THREAD_LOCAL, "");
+static_assert(hipErrorECCNotCorrectable == (hipError_t)BW_HIP_ECC, "");
+static_assert(hipErrorIllegalAddress == (hipError_t)BW_HIP_ILLEGAL_ADDRESS, "");
+static_assert(hipErrorLaunchTimeOut == (hipError_t)BW_HIP_LAUNCH_TIMEOUT, "");
+static_assert(hipErrorContextIsDestroyed == (hipError_t)BW_HIP_CONTEXT_IS_DESTROYED, "");
+static_assert(hipErrorAssert == (hipError_t)BW_HIP_ASSERT, "");
+static_assert(hipErrorLaunchFailure == (hipError_t)BW_HIP_LAUNCH_FAILURE, "");
 static_assert(hipStreamNonBlocking == BW_HIP_STREAM_NON_BLOCKING, "");
 #if HIP_VERSION_MAJOR < 6
 static_assert(offsetof(hipDeviceProp_t, sharedMemPerBlock) == BW_HIP_R0000_SHARED, "");
