@@ -11,8 +11,8 @@ BW_DEVICE bw_16 bw_load16_once(const void *p)
 {
     bw_16 v;
     asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
-                 : "l"(__cvta_generic_to_global(p)));
+        : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+        : "l"(__cvta_generic_to_global(p)));
     return v;
 }
 BW_DEVICE uint32_t bw_load4_once(const void *p)

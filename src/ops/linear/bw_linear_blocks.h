@@ -1,5 +1,5 @@
-/* Device code: 32 weights of every quantised type in the layout of planes (linear_planes.h), as bytes with their scales,
- * which is what dot products of bytes take, and as pairs of f16, which is what matrix units take.
+/* Device code: 32 weights of every quantised type in the layout of planes (linear_planes.h), as bytes with their
+ * scales, which is what dot products of bytes take, and as pairs of f16, which is what matrix units take.
  */
 #ifndef BW_LINEAR_BLOCKS_H
 #define BW_LINEAR_BLOCKS_H
@@ -9,13 +9,13 @@
 
 /* How a block's scales are kept: */
 enum {
-    BW_SCALE_D,   /* f16 per 32: d (q - zero) */
-    BW_SCALE_DM,  /* two f16 per 32: d q + m */
-    BW_SCALE_E8,  /* an exponent per 32: 2^(e - 128) q */
-    BW_SCALE_K4,  /* d, dmin f16 per 256; bytes scale, min per 32: d scale q - dmin min */
-    BW_SCALE_K2,  /* d, dmin f16 per 256; nibbles scale, min per 16: the same */
-    BW_SCALE_K6,  /* d f16 per 256; a signed byte per 16: d scale (q - zero) */
-    BW_SCALE_XS   /* d f16 per 256; a signed byte per 32: d scale q */
+    BW_SCALE_D,  /* f16 per 32: d (q - zero) */
+    BW_SCALE_DM, /* two f16 per 32: d q + m */
+    BW_SCALE_E8, /* an exponent per 32: 2^(e - 128) q */
+    BW_SCALE_K4, /* d, dmin f16 per 256; bytes scale, min per 32: d scale q - dmin min */
+    BW_SCALE_K2, /* d, dmin f16 per 256; nibbles scale, min per 16: the same */
+    BW_SCALE_K6, /* d f16 per 256; a signed byte per 16: d scale (q - zero) */
+    BW_SCALE_XS  /* d f16 per 256; a signed byte per 32: d scale q */
 };
 enum { BW_TABLE_NONE, BW_TABLE_IQ4, BW_TABLE_E2M1 };
 
@@ -71,17 +71,6 @@ template <int LOW, int HIGH, int SCALE, int ZERO, int TABLE> struct bw_blocks {
             else
                 scale = bw_load4_once(row + p.d + 4 * (b / 8));
         }
-    }
-
-    BW_DEVICE_SPECIAL void clear(void)
-    {
-#pragma unroll
-        for (int i = 0; i < LOW; i++)
-            low[i] = 0;
-#pragma unroll
-        for (int i = 0; i < (HIGH ? HIGH : 1); i++)
-            high[i] = 0;
-        sub = scale = 0;
     }
 
     BW_DEVICE_SPECIAL void quants(bw_block32 &b) const

@@ -71,8 +71,9 @@ template <typename T, bool IS_SCALED> BW_DEVICE void act_half(const bw_linear_ar
             max = a > max ? a : max;
         }
         max = bw_block_max<BLOCK>(max, shared);
-        if (max > 0 && max < infinity) {
-            int power = BW_ACT_HALF_TOP + 127 - (int)(bw_bits(max) >> 23);
+        const int exponent = (int)(bw_bits(max) >> 23) - 127;
+        if (max > 0 && max < infinity && (exponent < BW_ACT_HALF_LEAST || exponent >= BW_ACT_HALF_MOST)) {
+            int power = BW_ACT_HALF_TOP - exponent;
             power = power > 120 ? 120 : power;
             scale = bw_from_bits((uint32_t)(127 + power) << 23);
             inverse = bw_from_bits((uint32_t)(127 - power) << 23);
@@ -153,4 +154,15 @@ BW_KERNEL(BLOCK, linear_sum)(const bw_linear_args p, const float *parts, int n_p
     for (int i = 0; i < n_parts; i++)
         sum += parts[((int64_t)i * p.t + t) * p.n + n];
     y[t * p.y_row + n] = sum;
+}
+
+/* y[t][n] = y[t][n] * (t's scale) + bias[n], after a library's product. A workgroup does a row, and most need nothing. */
+BW_KERNEL(BLOCK, linear_rescale)(const bw_linear_args p, const uint8_t *x, const float *bias, float *y)
+{
+    const float scale = *(const float *)(x + bw_block() * p.x_row + 2 * p.k);
+    if (scale == 1.0f && !bias)
+        return;
+    float *row = y + bw_block() * p.y_row;
+    for (int n = bw_thread(); n < p.n; n += BLOCK)
+        row[n] = bias ? bw_fma(row[n], scale, bias[n]) : row[n] * scale;
 }

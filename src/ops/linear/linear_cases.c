@@ -111,9 +111,9 @@ typedef struct linear_case {
 } linear_case;
 
 /* What matrix units add to an element's error: GPUs round to 16 bits what they multiply when there are more than
- * BW_LINEAR_FEW rows, float weights' activations (quantised weights' arrive rounded) and quantised weights. Roundings are
- * independent, so the errors of k products of mean size 1 add up to sqrt(k) of one's, at most 2^-11 of it (bf16 2^-8),
- * 0.4 of that on average; a scale's and a weight's own rounding are two; 4 is then six standard deviations. */
+ * BW_LINEAR_FEW rows, float weights' activations (quantised weights' arrive rounded) and quantised weights. Roundings
+ * are independent, so the errors of k products of mean size 1 add up to sqrt(k) of one's, at most 2^-11 of it (bf16
+ * 2^-8), 0.4 of that on average; a scale's and a weight's own rounding are two; 4 is then six standard deviations. */
 static double half_step(bw_case_sink *sink, bw_dtype dtype, int64_t t, int64_t k)
 {
     if (bw_cases_device(sink)->kind == BW_DEVICE_CPU || t <= BW_LINEAR_FEW || dtype == BW_F32)

@@ -1,19 +1,23 @@
-/* LINEAR's and QUANTISE_ACT's launches: which kernel by the number of activation rows, and what stands in the scratch. A
- * launch depends on the tensors' dims and types only, so a plan may capture it.
+/* LINEAR's and QUANTISE_ACT's launches: which kernel by the number of activation rows, and what stands in the scratch.
+ * A launch depends on the tensors' dims and types only, so a plan may capture it.
  *
  *   up to BW_LINEAR_FEW rows    linear_vec_*: no matrix units, f32 or 8-bit activations
  *   up to BW_LINEAR_SOME        linear_some_*: matrix units, weights decoded in registers
- *   more                        linear_big/small/part_*, or the vendor's library; quantised weights become f16 in pieces
+ *   more                        linear_big/small/part_*, or the vendor's library; quantised weights become f16 in
+ * pieces
  */
 #include <stdio.h>
+#include <string.h>
 
+#include "bw_gpu_library.h"
+#include "bw_log.h"
 #include "bw_op_gpu.h"
 #include "linear/bw_linear_gpu.h"
 #include "linear_layout.h"
 #include "linear_planes.h"
 
 /* What a call may need at once: pieces of a weight as f16, partial sums. */
-enum { PIECE_BYTES = 64 << 20, PARTS_BYTES = 16 << 20, MOST_PARTS = 8, MOST_GRID = 65535 };
+enum { PIECE_BYTES = 64 << 20, WORK_BYTES = 32 << 20, MOST_PARTS = 8, MOST_GRID = 65535 };
 
 bool bw_quantise_act_gpu_supports(const bw_op_call *call, const bw_device *device);
 bw_op_gpu_kernel bw_quantise_act_gpu;
@@ -114,10 +118,10 @@ static int64_t choose_parts(int64_t n_tiles, int64_t k, int64_t result_bytes, in
     int64_t parts = 2 * units / n_tiles, most = k / (4 * BW_GEMM_K);
     parts = parts < MOST_PARTS ? parts : MOST_PARTS;
     parts = parts < most ? parts : most;
-    return parts * result_bytes <= PARTS_BYTES ? parts : PARTS_BYTES / result_bytes;
+    return parts * result_bytes <= WORK_BYTES ? parts : WORK_BYTES / result_bytes;
 }
 
-/* Bytes: activations of 16 bits, then a weight's piece, then partial sums. */
+/* Bytes: activations of 16 bits, then a weight's piece, then WORK_BYTES of partial sums or for the library. */
 static int64_t act_bytes(const bw_op_call *call)
 {
     const bw_tensor *x = call->in[0], *w = call->in[1];
@@ -144,8 +148,7 @@ size_t bw_linear_gpu_scratch(const bw_op_call *call)
         return 0;
     if (t <= BW_LINEAR_SOME)
         return (size_t)act_bytes(call);
-    int64_t parts = MOST_PARTS * 4 * t * call->in[1]->dims[0];
-    return (size_t)(act_bytes(call) + piece_bytes(call) + (parts < PARTS_BYTES ? parts : PARTS_BYTES));
+    return (size_t)(act_bytes(call) + piece_bytes(call) + WORK_BYTES);
 }
 
 static bw_status run(const struct job *j, const char *name, const bw_gpu_grid *grid, bw_err *err)
@@ -183,10 +186,11 @@ static bw_status run_some(const struct job *j, bw_err *err)
     return run(j, name, &grid, err);
 }
 
-/* Weights and activations of 16 bits. parts: room for partial sums. */
-static bw_status run_many(const struct job *whole, const char *type, float *parts, bw_err *err)
+/* Weights and activations of 16 bits, our kernels. work: WORK_BYTES. */
+static bw_status run_own(const struct job *whole, const char *type, void *work, bw_err *err)
 {
     struct job j = *whole;
+    float *parts = work;
     int units = bw_gpu_units(j.device);
     int64_t big = ceil_div(j.p.t, BW_GEMM_BIG) * ceil_div(j.p.n, BW_GEMM_BIG);
     int64_t small_t = ceil_div(j.p.t, BW_GEMM_SMALL), small_n = ceil_div(j.p.n, BW_GEMM_SMALL);
@@ -214,13 +218,95 @@ static bw_status run_many(const struct job *whole, const char *type, float *part
     return bw_gpu_run(j.device, "linear_sum", &grid, args, err);
 }
 
+/* The same by the vendor's library. */
+static bw_status run_library(const struct job *j, const char *type, void *work, bw_err *err)
+{
+    bw_gpu_product product = {.is_bf16 = strcmp(type, "bf16") == 0,
+                              .n = j->p.n,
+                              .k = j->p.k,
+                              .t = j->p.t,
+                              .w_row = j->p.w_row / 2,
+                              .x_row = j->p.x_row / 2,
+                              .y_row = j->p.y_row,
+                              .w = j->w,
+                              .x = j->x,
+                              .y = j->y,
+                              .workspace = work,
+                              .workspace_bytes = WORK_BYTES};
+    BW_TRY(bw_gpu_library_product(j->device, &product, err));
+    bw_gpu_grid grid = {.blocks = {(uint32_t)j->p.t, 1, 1}, .threads = 256};
+    return bw_gpu_run(j->device, "linear_rescale", &grid,
+                      (void *[]){(void *)&j->p, (void *)&j->x, (void *)&j->bias, (void *)&j->y}, err);
+}
+
+typedef bw_status run_fn(const struct job *j, const char *type, void *work, bw_err *err);
+
+/* Milliseconds of one of three runs after a first. */
+static bw_status measure(run_fn *fn, const struct job *j, const char *type, void *work, float *ms, bw_err *err)
+{
+    void *begin = NULL, *end = NULL;
+    bw_status status = bw_gpu_event_new(j->device, &begin, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_new(j->device, &end, err);
+    if (status == BW_OK)
+        status = fn(j, type, work, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_record(j->device, begin, err);
+    for (int i = 0; i < 3 && status == BW_OK; i++)
+        status = fn(j, type, work, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_record(j->device, end, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_elapsed(j->device, begin, end, ms, err);
+    if (begin)
+        bw_gpu_event_free(j->device, begin);
+    if (end)
+        bw_gpu_event_free(j->device, end);
+    return status;
+}
+
+enum { CHOICE_NONE, CHOICE_OWN, CHOICE_LIBRARY };
+
+/* Which is faster for shapes like this one (T to the next power of two). A trial computes the call's result several
+ * times, so it can be made at any call, only not while a graph is recorded. */
+static int choose(const struct job *j, const char *type, void *work)
+{
+    const char *library = bw_gpu_library(j->device);
+    if (!library || j->p.y_row % 4 || !is_aligned(j->y, 0))
+        return CHOICE_OWN;
+    int bits = 0;
+    while ((int64_t)1 << bits < j->p.t)
+        bits++;
+    uint64_t shape = (uint64_t)j->p.n << 36 | (uint64_t)j->p.k << 8 | (uint64_t)bits << 1 | (type[0] == 'b');
+    int choice = bw_gpu_choice(j->device, shape);
+    if (choice || bw_gpu_is_capturing(j->device))
+        return choice ? choice : CHOICE_OWN;
+    float own = 0, theirs = 0;
+    bw_err err = {0};
+    choice = CHOICE_OWN;
+    if (measure(run_own, j, type, work, &own, &err) == BW_OK &&
+        measure(run_library, j, type, work, &theirs, &err) == BW_OK) {
+        choice = theirs < own ? CHOICE_LIBRARY : CHOICE_OWN;
+        bw_log_debug("%s: n %d, k %d, t %d, %s: %.3f ms, %s %.3f ms", j->device->name, (int)j->p.n, (int)j->p.k,
+                     (int)j->p.t, type, (double)own / 3, library, (double)theirs / 3);
+    } else {
+        bw_log_warn("%s; beeswax's own kernel is used", err.text);
+    }
+    bw_gpu_choose(j->device, shape, choice);
+    return choice;
+}
+
+static bw_status run_many(const struct job *j, const char *type, void *work, bw_err *err)
+{
+    return choose(j, type, work) == CHOICE_LIBRARY ? run_library(j, type, work, err) : run_own(j, type, work, err);
+}
+
 /* A quantised weight: piece by piece to f16. */
 static bw_status run_pieces(const struct job *whole, bw_err *err)
 {
     struct job j = *whole;
     int64_t rows = piece_rows(j.call->in[1]), n = j.p.n, k = j.p.k;
     char *piece = j.scratch;
-    float *parts = (float *)(void *)(piece + piece_bytes(j.call));
     char name[64];
     snprintf(name, sizeof name, "linear_halves_%s", j.type);
     for (int64_t begin = 0; begin < n; begin += rows) {
@@ -233,7 +319,7 @@ static bw_status run_pieces(const struct job *whole, bw_err *err)
         part.p.w_row = 2 * k;
         part.bias = j.bias ? j.bias + begin : NULL;
         part.y = j.y + begin;
-        BW_TRY(run_many(&part, "f16", parts, err));
+        BW_TRY(run_many(&part, "f16", piece + piece_bytes(j.call), err));
     }
     return BW_OK;
 }
@@ -259,10 +345,8 @@ static struct job make_job(const bw_op_call *call, bw_device *device)
                     .type = bw_dtype_name(w->dtype),
                     .is_packed = w->layout == BW_LAYOUT_PLANES,
                     .scratch = call->scratch};
-    j.p = (bw_linear_args){.n = (int32_t)w->dims[0],
-                           .k = (int32_t)w->dims[1],
-                           .t = (int32_t)x->dims[0],
-                           .y_row = y->strides[0]};
+    j.p = (bw_linear_args){
+        .n = (int32_t)w->dims[0], .k = (int32_t)w->dims[1], .t = (int32_t)x->dims[0], .y_row = y->strides[0]};
     bw_planes planes;
     if (j.is_packed && bw_planes_init(&planes, w->dtype, w->dims[1])) {
         j.p.high = planes.high;
@@ -298,5 +382,5 @@ bw_status bw_linear_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     j.p.x_row = BW_ACT_HALF_BYTES(w->dims[1]);
     if (j.p.t <= BW_LINEAR_SOME)
         return run_some(&j, err);
-    return run_many(&j, j.type, (float *)(void *)(j.scratch + act_bytes(call)), err);
+    return run_many(&j, j.type, j.scratch + act_bytes(call), err);
 }

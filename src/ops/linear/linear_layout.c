@@ -274,8 +274,9 @@ void bw_act_encode_row(uint32_t act_format, int64_t n_rows, const float *x, void
     float max = 0, scale = 1;
     for (int64_t i = 0; i < k; i++)
         max = fabsf(x[i]) <= 3.402823466e38f ? fmaxf(max, fabsf(x[i])) : INFINITY;
-    if (max > 0 && max < INFINITY) {
-        int power = BW_ACT_HALF_TOP - ((int)(bw_f32_bits(max) >> 23) - 127);
+    int exponent = (int)(bw_f32_bits(max) >> 23) - 127;
+    if (max > 0 && max < INFINITY && (exponent < BW_ACT_HALF_LEAST || exponent >= BW_ACT_HALF_MOST)) {
+        int power = BW_ACT_HALF_TOP - exponent;
         scale = ldexpf(1, power > 120 ? 120 : power);
     }
     uint16_t *h = row;

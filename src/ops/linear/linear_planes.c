@@ -19,12 +19,12 @@ static const int8_t iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 
 static const int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; /* twice the values */
 
 static const struct type types[BW_DTYPE_COUNT] = {
-    [BW_Q4_0] = {16, 0, 0, 2, SCALE_D, 8, NULL},     [BW_Q4_1] = {16, 0, 0, 4, SCALE_DM, 0, NULL},
-    [BW_Q5_0] = {16, 4, 0, 2, SCALE_D, 16, NULL},    [BW_Q5_1] = {16, 4, 0, 4, SCALE_DM, 0, NULL},
-    [BW_Q8_0] = {32, 0, 0, 2, SCALE_D, 0, NULL},     [BW_IQ4_NL] = {16, 0, 0, 2, SCALE_D, 0, iq4},
-    [BW_MXFP4] = {16, 0, 0, 1, SCALE_E8, 0, e2m1},   [BW_Q4_K] = {16, 0, 16, 4, SCALE_K4, 0, NULL},
-    [BW_Q5_K] = {16, 4, 16, 4, SCALE_K4, 0, NULL},   [BW_IQ4_XS] = {16, 0, 8, 2, SCALE_XS, 0, iq4},
-    [BW_Q2_K] = {8, 0, 16, 4, SCALE_K2, 0, NULL},    [BW_Q3_K] = {8, 4, 16, 2, SCALE_K6, 4, NULL},
+    [BW_Q4_0] = {16, 0, 0, 2, SCALE_D, 8, NULL},    [BW_Q4_1] = {16, 0, 0, 4, SCALE_DM, 0, NULL},
+    [BW_Q5_0] = {16, 4, 0, 2, SCALE_D, 16, NULL},   [BW_Q5_1] = {16, 4, 0, 4, SCALE_DM, 0, NULL},
+    [BW_Q8_0] = {32, 0, 0, 2, SCALE_D, 0, NULL},    [BW_IQ4_NL] = {16, 0, 0, 2, SCALE_D, 0, iq4},
+    [BW_MXFP4] = {16, 0, 0, 1, SCALE_E8, 0, e2m1},  [BW_Q4_K] = {16, 0, 16, 4, SCALE_K4, 0, NULL},
+    [BW_Q5_K] = {16, 4, 16, 4, SCALE_K4, 0, NULL},  [BW_IQ4_XS] = {16, 0, 8, 2, SCALE_XS, 0, iq4},
+    [BW_Q2_K] = {8, 0, 16, 4, SCALE_K2, 0, NULL},   [BW_Q3_K] = {8, 4, 16, 2, SCALE_K6, 4, NULL},
     [BW_Q6_K] = {16, 8, 16, 2, SCALE_K6, 32, NULL},
 };
 
@@ -255,7 +255,7 @@ static void scale_of(const struct type *t, const uint8_t *row, const bw_planes *
                      float *m)
 {
     const uint8_t *at = row + planes->d, *sub = row + planes->sub;
-    *m = 0;
+    *d = *m = 0;
     switch (t->scale) {
     case SCALE_D:
         *d = f16_at(at + 2 * b);

@@ -51,19 +51,23 @@ BW_DEVICE void finish(const bw_linear_args &p, bw_acc (&acc)[RT][TT], int n0, co
             }
 }
 
-/* PAIRS pairs of a row from k on, or zeros. IS_ONCE: nobody else reads them. */
-template <int PAIRS, bool IS_ONCE>
-BW_DEVICE void take(uint32_t (&to)[PAIRS], const uint8_t *row, int k, bool is_there)
+/* PAIRS pairs of a row from k on. Nothing here is conditional, so that loads may be moved ahead: past the end of K a lane
+ * reads what the row begins with, and the activations there count as zeros. IS_ONCE: nobody else reads them. */
+template <int PAIRS, bool IS_ONCE> BW_DEVICE void take(uint32_t (&to)[PAIRS], const uint8_t *row, int k)
 {
 #pragma unroll
     for (int i = 0; i < PAIRS; i += 4) {
-        bw_16 v = {{0, 0, 0, 0}};
-        if (is_there)
-            v = IS_ONCE ? bw_load16_once(row + 2 * k + 4 * i) : bw_load16(row + 2 * k + 4 * i);
+        bw_16 v = IS_ONCE ? bw_load16_once(row + 2 * k + 4 * i) : bw_load16(row + 2 * k + 4 * i);
 #pragma unroll
         for (int j = 0; j < 4; j++)
             to[i + j] = v.w[j];
     }
+}
+template <int PAIRS> BW_DEVICE void zero_unless(uint32_t (&pairs)[PAIRS], bool is_there)
+{
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++)
+        pairs[i] = is_there ? pairs[i] : 0;
 }
 
 /* acc += the products of PAIRS pairs of each lane's rows. */
@@ -120,15 +124,18 @@ BW_DEVICE void some_halves(const bw_linear_args &p, const uint8_t *w, const uint
         uint32_t a[AHEAD][RT][BW_FRAG_ROWS][PAIRS], b[AHEAD][TT][BW_FRAG_ROWS][PAIRS];
 #pragma unroll
         for (int s = 0; s < AHEAD; s++) {
-            const int k = k0 + s * PIECE + own;
+            const bool is_there = k0 + s * PIECE + own < p.k;
+            const int k = is_there ? k0 + s * PIECE + own : 0;
 #pragma unroll
             for (int i = 0; i < BW_FRAG_ROWS; i++) {
 #pragma unroll
                 for (int r = 0; r < RT; r++)
-                    take<PAIRS, true>(a[s][r][i], rows[r][i], k, k < p.k);
+                    take<PAIRS, true>(a[s][r][i], rows[r][i], k);
 #pragma unroll
-                for (int t = 0; t < TT; t++)
-                    take<PAIRS, false>(b[s][t][i], tokens[t][i], k, k < p.k);
+                for (int t = 0; t < TT; t++) {
+                    take<PAIRS, false>(b[s][t][i], tokens[t][i], k);
+                    zero_unless(b[s][t][i], is_there);
+                }
             }
         }
 #pragma unroll
@@ -151,16 +158,15 @@ BW_DEVICE void some_blocks(const bw_linear_args &p, const uint8_t *w, const uint
     bw_acc acc[RT][TT];
     clear(acc);
     for (int b0 = bw_thread() / BW_WAVE * BW_FRAG_GROUPS; b0 < n_blocks; b0 += WAVES * BW_FRAG_GROUPS) {
-        const int b = b0 + bw_frag_group();
+        const bool is_there = b0 + bw_frag_group() < n_blocks;
+        const int b = is_there ? b0 + bw_frag_group() : 0;
         B raw[RT][BW_FRAG_ROWS];
 #pragma unroll
         for (int r = 0; r < RT; r++)
 #pragma unroll
             for (int i = 0; i < BW_FRAG_ROWS; i++) {
                 const int n = n0 + r * 16 + bw_frag_row(i);
-                raw[r][i].clear();
-                if (b < n_blocks)
-                    raw[r][i].load(w + (n < p.n ? n : p.n - 1) * p.w_row, p, b);
+                raw[r][i].load(w + (n < p.n ? n : p.n - 1) * p.w_row, p, b);
             }
         uint32_t a[RT][BW_FRAG_ROWS][16];
 #pragma unroll
@@ -174,7 +180,8 @@ BW_DEVICE void some_blocks(const bw_linear_args &p, const uint8_t *w, const uint
 #pragma unroll
             for (int i = 0; i < BW_FRAG_ROWS; i++) {
                 const int token = t * 16 + bw_frag_row(i);
-                take<16, false>(v[i], x + (token < p.t ? token : p.t - 1) * p.x_row, b * 32, b < n_blocks);
+                take<16, false>(v[i], x + (token < p.t ? token : p.t - 1) * p.x_row, b * 32);
+                zero_unless(v[i], is_there);
             }
 #pragma unroll
             for (int r = 0; r < RT; r++)

@@ -32,11 +32,18 @@ template <int T>
 BW_DEVICE void finish(const bw_linear_args &p, float (&sums)[T * ROWS], int n0, int t0, const float *bias, float *y)
 {
     BW_SHARED float shared[BLOCK / BW_WAVE][MOST];
-    constexpr int C = T * ROWS, EACH = BW_WAVE / C;
+    constexpr int C = T * ROWS, SOME = C < 16 ? C : 16, EACH = BW_WAVE / SOME;
     const int n_waves = bw_block_threads() / BW_WAVE;
-    float sum = sum_lanes<C>(sums, BW_WAVE / 2);
-    if (bw_lane() % EACH == 0)
-        shared[bw_thread() / BW_WAVE][bw_lane() / EACH] = sum;
+#pragma unroll
+    for (int first = 0; first < C; first += SOME) {
+        float some[SOME];
+#pragma unroll
+        for (int i = 0; i < SOME; i++)
+            some[i] = sums[first + i];
+        float sum = sum_lanes<SOME>(some, BW_WAVE / 2);
+        if (bw_lane() % EACH == 0)
+            shared[bw_thread() / BW_WAVE][first + bw_lane() / EACH] = sum;
+    }
     bw_barrier();
     const int t = t0 + bw_thread() / ROWS, n = n0 + bw_thread() % ROWS;
     if (bw_thread() < C && t < p.t && n < p.n) {
