@@ -283,6 +283,56 @@ static void test_other_types(void **state)
     }
 }
 
+/* What GPUs read, in pieces as it is uploaded, decodes to the very values of the plain rows: encoded ones, and random
+ * bytes, in which every bit of every field is set some time. */
+static void test_planes(void **state)
+{
+    (void)state;
+    enum { N = 6, K = 1536 };
+    bw_cpu_features features = {0};
+    bw_device gpu = {.kind = BW_DEVICE_ROCM, .cpu = &features};
+    bw_rng rng;
+    bw_rng_init(&rng, 11);
+    int n_packed = 0;
+    for (int i = 0; i < BW_DTYPE_COUNT; i++) {
+        bw_dtype dtype = (bw_dtype)i;
+        uint32_t layout = bw_linear_choose_layout(&gpu, dtype, N, K);
+        if (!layout)
+            continue;
+        n_packed++;
+        int64_t row = bw_dtype_bytes(dtype, K), bytes = bw_linear_layout_bytes(layout, dtype, N, K);
+        assert_int_equal(bw_linear_layout_bytes(layout, dtype, 1, K) * N, bytes);
+        assert_true(bytes % (16 * N) == 0 && bytes <= row * N * 21 / 20 + N * 64);
+        assert_int_equal(bw_linear_choose_layout(&gpu, dtype, N, 33), 0);
+        uint8_t *plain = must(bw_alloc_aligned((size_t)(row * N))), *packed = must(bw_alloc_aligned((size_t)bytes));
+        float *a = must(bw_alloc_array(K, sizeof *a)), *b = must(bw_alloc_array(K, sizeof *b));
+        for (int64_t j = 0; j < row * N; j++)
+            plain[j] = (uint8_t)bw_rng_below(&rng, 256);
+        for (int64_t r = 0; r < N / 2; r++) {
+            for (int j = 0; j < K; j++)
+                a[j] = (float)bw_rng_normal(&rng);
+            assert_int_equal(bw_encode_row(dtype, a, plain + r * row, K, NULL, NULL), BW_OK);
+        }
+        memset(packed, 0xa5, (size_t)bytes);
+        bw_linear_pack_rows(layout, dtype, N, K, 2, N, plain + 2 * row, packed);
+        bw_linear_pack_rows(layout, dtype, 2, K, 0, 2, plain, packed);
+        bw_tensor w = bw_tensor_view(dtype, 2, (int64_t[]){N, K}, packed);
+        w.layout = layout;
+        for (int64_t r = 0; r < N; r++) {
+            bw_decode_row(dtype, plain + r * row, a, K, NULL);
+            bw_linear_decode_row(&w, r, b);
+            for (int j = 0; j < K; j++)
+                if (!(a[j] != a[j] && b[j] != b[j]))
+                    assert_memory_equal(&a[j], &b[j], sizeof *a);
+        }
+        bw_free(a);
+        bw_free(b);
+        bw_free(plain);
+        bw_free(packed);
+    }
+    assert_int_equal(n_packed, 13);
+}
+
 /* A baseline processor gets plain weights and f32 activations. */
 static void test_baseline(void **state)
 {
@@ -393,9 +443,9 @@ static int close_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),       cmocka_unit_test(test_large),    cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_other_types), cmocka_unit_test(test_baseline), cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_small),       cmocka_unit_test(test_large),  cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_other_types), cmocka_unit_test(test_planes), cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

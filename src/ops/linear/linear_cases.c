@@ -151,11 +151,23 @@ void bw_op_linear_cases(bw_case_sink *sink)
         try_linear(sink, (linear_case){types[i], 48, k, 8, true, true, 0});
         try_linear(sink, (linear_case){types[i], 17, 256, 37, true, true, 3});
         try_linear(sink, (linear_case){types[i], 5, 256, 3, false, true, 1});
+        try_linear(sink, (linear_case){types[i], 16, 256, 16, true, false, 0});
+        try_linear(sink, (linear_case){types[i], 70, 256, 66, true, true, 2});
         for (int r = 0; r < bw_cases_n_random(sink); r++) {
             k = block == 256 ? 256 * bw_cases_between(sink, 1, 4) : 32 * bw_cases_between(sink, 1, 30);
             int64_t n = bw_cases_between(sink, 1, 90), t = bw_cases_between(sink, 1, 70);
             try_linear(sink, (linear_case){types[i], n, k, t, true, r % 2 == 0, bw_cases_between(sink, 0, 4)});
         }
+    }
+    /* More of everything than a tile, and what divides into nothing. */
+    try_linear(sink, (linear_case){BW_F16, 150, 288, 200, true, true, 0});
+    try_linear(sink, (linear_case){BW_BF16, 130, 1040, 65, true, false, 5});
+    try_linear(sink, (linear_case){BW_Q8_0, 150, 544, 131, true, true, 2});
+    for (int64_t t = 1; t < 80; t += 26) {
+        try_linear(sink, (linear_case){BW_F16, 7, 33, t, false, true, 0});
+        try_linear(sink, (linear_case){BW_BF16, 9, 40, t, false, false, 1});
+        try_linear(sink, (linear_case){BW_F32, 10, 1, t, false, true, 0});
+        try_linear(sink, (linear_case){BW_F32, 11, 24, t, false, false, 0});
     }
     bw_case *c = bw_case_begin(sink, BW_OP_LINEAR, "K differs");
     bw_case_in(c, BW_F32, 2, (int64_t[]){2, 64});

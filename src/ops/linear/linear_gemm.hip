@@ -36,7 +36,9 @@ template <typename T, int ROWS> struct tile_copy {
 template <typename T, int SIZE, bool IS_PART>
 BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x, const float *bias, float *out)
 {
-    constexpr int STAGES = bw_copy::IS_ASYNCHRONOUS ? BW_GEMM_STAGES : 2, TILE = SIZE * STRIDE;
+    /* Where copies pass through registers, one stage leaves room for other workgroups on a compute unit of waves of 64. */
+    constexpr int STAGES = bw_copy::IS_ASYNCHRONOUS ? BW_GEMM_STAGES : BW_WAVE == 64 ? 1 : 2, TILE = SIZE * STRIDE;
+    constexpr int AHEAD = STAGES > 1 ? STAGES - 1 : 1;
     constexpr int WAVES = BLOCK / BW_WAVE, WAVES_N = WAVES / 2; /* 2 waves along the activations */
     constexpr int MT = SIZE / 2 / 16, NT = SIZE / WAVES_N / 16;
     BW_SHARED_LARGE(memory, STAGES * 2 * TILE * 2);
@@ -55,7 +57,7 @@ BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x,
             bw_acc_zero(acc[i][j]);
 
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) {
+    for (int s = 0; s < AHEAD; s++) {
         copy_x.begin(shared + s * 2 * TILE, x_rows, p.x_row, p.t - t0, k0 + s * DEPTH, k_end);
         copy_w.begin(shared + s * 2 * TILE + TILE, w_rows, p.w_row, p.n - n0, k0 + s * DEPTH, k_end);
         bw_copies_commit();
@@ -63,9 +65,9 @@ BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x,
         copy_w.end(shared + s * 2 * TILE + TILE);
     }
     for (int step = 0; step < n_steps; step++) {
-        bw_copies_wait<STAGES - 2>();
+        bw_copies_wait<AHEAD - 1>();
         bw_barrier();
-        const int next = step + STAGES - 1;
+        const int next = step + AHEAD;
         T *const to = shared + next % STAGES * 2 * TILE;
         copy_x.begin(to, x_rows, p.x_row, p.t - t0, k0 + next * DEPTH, k_end);
         copy_w.begin(to + TILE, w_rows, p.w_row, p.n - n0, k0 + next * DEPTH, k_end);
@@ -87,6 +89,8 @@ BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x,
                 for (int j = 0; j < NT; j++)
                     bw_mma(acc[i][j], fa[i], fb[j]);
         }
+        if constexpr (STAGES == 1)
+            bw_barrier();
         copy_x.end(to);
         copy_w.end(to + TILE);
     }
