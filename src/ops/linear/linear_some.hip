@@ -192,7 +192,7 @@ BW_DEVICE void some_blocks(const bw_linear_args &p, const uint8_t *w, const uint
 }
 
 #define SOME(name, body, type, RT, TT)                                                                                 \
-    BW_KERNEL(BLOCK, linear_some_##name##_##RT##_##TT)                                                                 \
+    BW_KERNEL_WIDE(BLOCK, linear_some_##name##_##RT##_##TT)                                                                 \
     (const bw_linear_args p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)                          \
     {                                                                                                                  \
         body<BW_UNPAREN type, RT, TT>(p, w, x, bias, y);                                                               \
