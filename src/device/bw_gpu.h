@@ -44,6 +44,7 @@ typedef struct bw_gpu_graph bw_gpu_graph;
  * and copies between device and pinned memory. Nothing else may be called between them. End must follow begin also
  * when recording failed. */
 bw_status bw_gpu_capture_begin(bw_device *device, bw_err *err);
+bool bw_gpu_is_capturing(const bw_device *device);
 bw_status bw_gpu_capture_end(bw_device *device, bw_gpu_graph **graph, bw_err *err);
 bw_status bw_gpu_graph_launch(bw_device *device, bw_gpu_graph *graph, bw_err *err);
 void bw_gpu_graph_free(bw_device *device, bw_gpu_graph *graph);

@@ -37,6 +37,8 @@ typedef struct bw_gpu {
     size_t n_idle, idle_capacity, idle_bytes;
     bw_gpu_slot stages[BW_STAGES];
     int next_stage;
+    bool is_capturing;
+    struct bw_gpu_library *library; /* NULL until asked for */
 } bw_gpu;
 
 static inline bw_gpu *bw_gpu_of(bw_device *device)
@@ -69,5 +71,7 @@ bw_status bw_gpu_upload_later(bw_device *device, void *dst, const void *host_src
 bw_status bw_gpu_download_later(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err);
 /* Give back what the pool and the ring hold; the context is current. */
 void bw_gpu_memory_deinit(bw_gpu *g);
+/* gpu_library.c */
+void bw_gpu_library_close(bw_gpu *g);
 
 #endif

@@ -12,7 +12,13 @@ bw_status bw_gpu_capture_begin(bw_device *device, bw_err *err)
     bw_gpu *g = bw_gpu_of(device);
     BW_TRY(bw_gpu_enter(g, err));
     int error = g->driver->capture_begin(g->stream);
+    g->is_capturing = !error;
     return error ? bw_gpu_fail(g, err, error, "capturing a graph") : BW_OK;
+}
+
+bool bw_gpu_is_capturing(const bw_device *device)
+{
+    return bw_gpu_of_const(device)->is_capturing;
 }
 
 bw_status bw_gpu_capture_end(bw_device *device, bw_gpu_graph **graph, bw_err *err)
@@ -21,6 +27,7 @@ bw_status bw_gpu_capture_end(bw_device *device, bw_gpu_graph **graph, bw_err *er
     bw_gpu_graph *made = bw_alloc_zero(1, sizeof *made);
     void *handle = NULL;
     *graph = NULL;
+    g->is_capturing = false;
     int error = g->driver->capture_end(g->stream, &handle); /* in any case: the stream must leave that state */
     if (!error && made) {
         made->handle = handle;

@@ -141,8 +141,9 @@ static bw_status choose_places(struct weight_list *list, const bw_device *device
             *vectors += aligned(e->k * 4);
             continue;
         }
-        if (e->role == ROLE_MATRIX)
-            e->layout = bw_linear_choose_layout(device->cpu, e->src.dtype, e->n, e->k);
+        /* On a GPU tables too: no kernel reads rows of GGUF's blocks there. */
+        if (e->role == ROLE_MATRIX || device->kind != BW_DEVICE_CPU)
+            e->layout = bw_linear_choose_layout(device, e->src.dtype, e->n, e->k);
         if (device->kind == BW_DEVICE_CPU && !e->layout && is_aligned(&e->src))
             continue;
         int64_t bytes = bw_linear_layout_bytes(e->layout, e->src.dtype, e->n, e->k);

@@ -20,7 +20,7 @@ enum { BW_NN_ACTS = 4 };
 /* Recording state. Activations are quantised once per value and format; the last few are remembered. */
 typedef struct bw_nn {
     bw_plan *plan;
-    const bw_cpu_features *cpu;
+    const bw_device *device;
     struct {
         bw_value x, act;
         uint32_t format;

@@ -4,7 +4,7 @@
 
 void bw_nn_init(bw_nn *nn, bw_plan *plan, const bw_device *device)
 {
-    *nn = (bw_nn){.plan = plan, .cpu = device->cpu};
+    *nn = (bw_nn){.plan = plan, .device = device};
     for (int i = 0; i < BW_NN_ACTS; i++)
         nn->acts[i].x = BW_NO_VALUE;
 }
@@ -23,7 +23,7 @@ static int64_t last_dim(const bw_nn *nn, bw_value x)
 /* x in the form that this weight's kernel wants. */
 static bw_value activation_for(bw_nn *nn, bw_value x, int64_t rows, const bw_tensor *w)
 {
-    uint32_t format = bw_linear_act_format(nn->cpu, w);
+    uint32_t format = bw_linear_act_format(nn->device, w);
     if (format == BW_ACT_F32)
         return x;
     for (int i = 0; i < BW_NN_ACTS; i++)

@@ -39,6 +39,8 @@ bw_rng *bw_cases_rng(bw_case_sink *sink);
 int bw_cases_n_random(bw_case_sink *sink);
 /* The processor the cases run on (for layouts that depend on it). */
 const bw_cpu_features *bw_cases_cpu(bw_case_sink *sink);
+/* The device that is tried (likewise). */
+const bw_device *bw_cases_device(bw_case_sink *sink);
 /* Uniform in [low, high]. */
 int64_t bw_cases_between(bw_case_sink *sink, int64_t low, int64_t high);
 

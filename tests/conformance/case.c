@@ -52,6 +52,11 @@ const bw_cpu_features *bw_cases_cpu(bw_case_sink *sink)
     return sink->cpu->cpu;
 }
 
+const bw_device *bw_cases_device(bw_case_sink *sink)
+{
+    return sink->devices[0] ? sink->devices[0] : sink->cpu;
+}
+
 int64_t bw_cases_between(bw_case_sink *sink, int64_t low, int64_t high)
 {
     return low + (int64_t)bw_rng_below(&sink->rng, (uint64_t)(high - low + 1));

@@ -40,7 +40,7 @@ static double time_call(bw_op_call *call, bw_device *device, const bw_tensor *we
 static void bench_shape(bw_device *device, bw_dtype dtype, const shape *s)
 {
     enum { MAX_WEIGHTS = 64 };
-    uint32_t layout = bw_linear_choose_layout(device->cpu, dtype, s->n, s->k);
+    uint32_t layout = bw_linear_choose_layout(device, dtype, s->n, s->k);
     int64_t bytes = bw_linear_layout_bytes(layout, dtype, s->n, s->k),
             plain = bw_linear_layout_bytes(0, dtype, s->n, s->k);
     int n_weights = (int)(100000000 / bytes) + 1;
@@ -66,7 +66,7 @@ static void bench_shape(bw_device *device, bw_dtype dtype, const shape *s)
         int64_t t = ts[i];
         if (t == 512 && s->n > 10000)
             continue;
-        uint32_t format = bw_linear_act_format(device->cpu, &weights[0]);
+        uint32_t format = bw_linear_act_format(device, &weights[0]);
         int64_t row_bytes = bw_act_row_bytes(format, s->k);
         float *x = bw_alloc_array((size_t)(t * s->k), sizeof *x), *y = bw_alloc_array((size_t)(t * s->n), sizeof *y);
         void *act = bw_alloc_aligned((size_t)(t * row_bytes));

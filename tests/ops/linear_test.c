@@ -92,7 +92,7 @@ static void *must(void *p)
     return p;
 }
 
-static void make_weight(problem *p, const bw_cpu_features *cpu)
+static void make_weight(problem *p, const bw_device *device)
 {
     int64_t row_bytes = bw_dtype_bytes(p->dtype, p->k);
     p->plain = must(bw_alloc((size_t)(p->n * row_bytes)));
@@ -101,7 +101,7 @@ static void make_weight(problem *p, const bw_cpu_features *cpu)
         fill_row(p->dtype, p->how, p->plain + i * row_bytes, p->k);
         assert_int_equal(bw_decode_row(p->dtype, p->plain + i * row_bytes, p->w + i * p->k, p->k, NULL), BW_OK);
     }
-    uint32_t layout = bw_linear_choose_layout(cpu, p->dtype, p->n, p->k);
+    uint32_t layout = bw_linear_choose_layout(device, p->dtype, p->n, p->k);
     int64_t bytes = bw_linear_layout_bytes(layout, p->dtype, p->n, p->k), rows = bw_linear_layout_rows(layout);
     assert_true(bytes >= p->n * row_bytes && bytes < (p->n + rows) * row_bytes);
     void *data = must(bw_alloc_aligned((size_t)bytes));
@@ -127,7 +127,7 @@ static void make_x(problem *p, bw_device *device)
     p->bias = must(bw_alloc_array((size_t)p->n, sizeof *p->bias));
     for (int64_t i = 0; i < p->n; i++)
         p->bias[i] = random_f32();
-    uint32_t format = bw_linear_act_format(device->cpu, &p->packed);
+    uint32_t format = bw_linear_act_format(device, &p->packed);
     int64_t row_bytes = bw_act_row_bytes(format, p->k);
     bw_tensor plain = bw_tensor_view(BW_F32, 2, (int64_t[]){p->t, p->k}, p->x);
     p->act = must(bw_alloc_aligned((size_t)(p->t * row_bytes)));
@@ -146,7 +146,7 @@ static void make_x(problem *p, bw_device *device)
     }
     p->x_decoded = must(bw_alloc_array((size_t)(p->t * p->k), sizeof *p->x_decoded));
     for (int64_t i = 0; i < p->t; i++)
-        bw_act_decode_row(format, (char *)p->act + i * row_bytes, p->x_decoded + i * p->k, p->k);
+        bw_act_decode_row(format, p->t, (char *)p->act + i * row_bytes, p->x_decoded + i * p->k, p->k);
     for (int64_t i = 0; i < p->t * p->k; i++)
         assert_true(fabsf(p->x_decoded[i] - p->x[i]) <= 3.0f / 127 * 0.5001f);
 }
@@ -188,7 +188,7 @@ static void compare(const problem *p, const float *out, int64_t stride, const ch
 
 static void run_problem(problem p)
 {
-    make_weight(&p, devices[1]->cpu);
+    make_weight(&p, devices[1]);
     make_x(&p, devices[1]);
     int64_t stride = p.n + (p.strided ? 3 : 0);
     float *out = must(bw_alloc_array((size_t)(p.t * stride), sizeof *out));
@@ -283,11 +283,62 @@ static void test_other_types(void **state)
     }
 }
 
+/* What GPUs read, in pieces as it is uploaded, decodes to the very values of the plain rows: encoded ones, and random
+ * bytes, in which every bit of every field is set some time. */
+static void test_planes(void **state)
+{
+    (void)state;
+    enum { N = 6, K = 1536 };
+    bw_cpu_features features = {0};
+    bw_device gpu = {.kind = BW_DEVICE_ROCM, .cpu = &features};
+    bw_rng rng;
+    bw_rng_init(&rng, 11);
+    int n_packed = 0;
+    for (int i = 0; i < BW_DTYPE_COUNT; i++) {
+        bw_dtype dtype = (bw_dtype)i;
+        uint32_t layout = bw_linear_choose_layout(&gpu, dtype, N, K);
+        if (!layout)
+            continue;
+        n_packed++;
+        int64_t row = bw_dtype_bytes(dtype, K), bytes = bw_linear_layout_bytes(layout, dtype, N, K);
+        assert_int_equal(bw_linear_layout_bytes(layout, dtype, 1, K) * N, bytes);
+        assert_true(bytes % (16 * N) == 0 && bytes <= row * N * 21 / 20 + N * 64);
+        assert_int_equal(bw_linear_choose_layout(&gpu, dtype, N, 33), 0);
+        uint8_t *plain = must(bw_alloc_aligned((size_t)(row * N))), *packed = must(bw_alloc_aligned((size_t)bytes));
+        float *a = must(bw_alloc_array(K, sizeof *a)), *b = must(bw_alloc_array(K, sizeof *b));
+        for (int64_t j = 0; j < row * N; j++)
+            plain[j] = (uint8_t)bw_rng_below(&rng, 256);
+        for (int64_t r = 0; r < N / 2; r++) {
+            for (int j = 0; j < K; j++)
+                a[j] = (float)bw_rng_normal(&rng);
+            assert_int_equal(bw_encode_row(dtype, a, plain + r * row, K, NULL, NULL), BW_OK);
+        }
+        memset(packed, 0xa5, (size_t)bytes);
+        bw_linear_pack_rows(layout, dtype, N, K, 2, N, plain + 2 * row, packed);
+        bw_linear_pack_rows(layout, dtype, 2, K, 0, 2, plain, packed);
+        bw_tensor w = bw_tensor_view(dtype, 2, (int64_t[]){N, K}, packed);
+        w.layout = layout;
+        for (int64_t r = 0; r < N; r++) {
+            bw_decode_row(dtype, plain + r * row, a, K, NULL);
+            bw_linear_decode_row(&w, r, b);
+            for (int j = 0; j < K; j++)
+                if (!(a[j] != a[j] && b[j] != b[j]))
+                    assert_memory_equal(&a[j], &b[j], sizeof *a);
+        }
+        bw_free(a);
+        bw_free(b);
+        bw_free(plain);
+        bw_free(packed);
+    }
+    assert_int_equal(n_packed, 13);
+}
+
 /* A baseline processor gets plain weights and f32 activations. */
 static void test_baseline(void **state)
 {
     (void)state;
-    bw_cpu_features none = {0};
+    bw_cpu_features features = {0};
+    bw_device none = {.kind = BW_DEVICE_CPU, .cpu = &features};
     for (int i = 0; i < N_TYPES; i++)
         assert_int_equal(bw_linear_choose_layout(&none, types[i], 64, 256), 0);
     assert_int_equal(bw_linear_layout_bytes(0, BW_Q4_0, 3, 64), 3 * 36);
@@ -333,7 +384,7 @@ static void test_not_finite(void **state)
         float row[K];
         for (int t = 0; t < T; t++) {
             int n_nan = 0;
-            bw_act_decode_row(1, memory[v] + t * row_bytes, row, K);
+            bw_act_decode_row(1, 1, memory[v] + t * row_bytes, row, K);
             for (int i = 0; i < K; i++)
                 n_nan += isnan(row[i]) ? 1 : 0;
             assert_int_equal(n_nan, t >= 1 && t <= 3 ? 32 : 0);
@@ -392,9 +443,9 @@ static int close_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),       cmocka_unit_test(test_large),    cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_other_types), cmocka_unit_test(test_baseline), cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_small),       cmocka_unit_test(test_large),  cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_other_types), cmocka_unit_test(test_planes), cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "bw_quant.h"
+#include "linear/bw_linear_gpu.h"
 #include "linear_layout.h"
+#include "linear_planes.h"
 
 /* ---- QUANTISE_ACT ----------------------------------------------------------------------------------------------- */
 
@@ -14,7 +16,7 @@ bw_status bw_op_quantise_act_check(const bw_op_call *call, bw_err *err)
         return bw_op_fail(call, err, "one input and one output are needed");
     if (x->dtype != BW_F32 || x->layout || x->n_dims != 2 || (x->dims[1] > 1 && x->strides[1] != 1))
         return bw_op_fail(call, err, "the input must be f32 [T, K] with contiguous rows");
-    if (y->layout != BW_ACT_Q8)
+    if (y->layout != BW_ACT_Q8 && y->layout != BW_ACT_GPU)
         return bw_op_fail(call, err, "activation format %u does not exist", (unsigned)y->layout);
     int64_t bytes = bw_act_row_bytes(y->layout, x->dims[1]);
     if (bytes < 0)
@@ -41,13 +43,19 @@ void bw_op_quantise_act_ref(const bw_op_call *call)
 {
     const bw_tensor *x = call->in[0], *y = call->out[0];
     for (int64_t t = 0; t < x->dims[0]; t++)
-        bw_act_q8_blocks(x_row(x, t), (char *)y->data + t * y->dims[1], x->dims[1], 0, x->dims[1] / 32);
+        bw_act_encode_row(y->layout, x->dims[0], x_row(x, t), (char *)y->data + t * y->dims[1], x->dims[1]);
 }
 
 void bw_op_quantise_act_plain(const bw_op_call *call, bw_member *member)
 {
     const bw_tensor *x = call->in[0], *y = call->out[0];
     int64_t begin, end, n_blocks = x->dims[1] / 32;
+    if (y->layout == BW_ACT_GPU) {
+        bw_team_split(member, x->dims[0], 1, &begin, &end);
+        for (int64_t t = begin; t < end; t++)
+            bw_act_encode_row(y->layout, x->dims[0], x_row(x, t), (char *)y->data + t * y->dims[1], x->dims[1]);
+        return;
+    }
     bw_team_split(member, x->dims[0] * n_blocks, 8, &begin, &end);
     while (begin < end) {
         int64_t t = begin / n_blocks, b = begin % n_blocks, stop = n_blocks;
@@ -116,13 +124,18 @@ static const void *act_row(const bw_tensor *x, int64_t t)
     return (const char *)x->data + t * x->dims[1];
 }
 
-/* Element i of an activation row in either form. */
-static double act_element(uint32_t format, const void *row, int64_t k, int64_t i)
+/* Element i of an activation row in any form. */
+static double act_element(const bw_tensor *x, const void *row, int64_t k, int64_t i)
 {
-    if (format == BW_ACT_F32)
+    if (x->layout == BW_ACT_F32)
         return ((const float *)row)[i];
-    bw_act_q8 x = bw_act_q8_view(row, k);
-    return (double)x.d[i / 32] * x.q[i];
+    if (x->layout == BW_ACT_GPU && x->dims[0] > BW_LINEAR_FEW) {
+        float scale;
+        memcpy(&scale, (const char *)row + 2 * k, sizeof scale);
+        return (double)bw_f16_to_f32(((const uint16_t *)row)[i]) * scale;
+    }
+    bw_act_q8 q = bw_act_q8_view(row, k);
+    return (double)q.d[i / 32] * q.q[i];
 }
 
 enum { PIECE = 1024 }; /* elements decoded at a time: a multiple of every block */
@@ -130,6 +143,12 @@ enum { PIECE = 1024 }; /* elements decoded at a time: a multiple of every block 
 /* Elements [begin, begin + n) of row `row` of w as f32; begin a multiple of PIECE. */
 static void decode_piece(const bw_tensor *w, int64_t row, int64_t begin, int64_t n, float *dst)
 {
+    bw_planes planes;
+    if (w->layout == BW_LAYOUT_PLANES && bw_planes_init(&planes, w->dtype, w->dims[1])) {
+        const uint8_t *at = (const uint8_t *)w->data + row * planes.row_bytes;
+        bw_planes_decode(&planes, w->dtype, w->dims[1], at, begin, n, dst);
+        return;
+    }
     bw_tensor part = *w;
     int64_t group = w->layout ? row / BW_GROUP : 0;
     size_t row_bytes = (size_t)bw_dtype_bytes(w->dtype, w->dims[1]);
@@ -159,7 +178,7 @@ void bw_op_linear_ref(const bw_op_call *call)
                 if (t == 0 || k > PIECE)
                     decode_piece(w, n, begin, count, piece);
                 for (int64_t i = 0; i < count; i++)
-                    sum += (double)piece[i] * act_element(x->layout, row, k, begin + i);
+                    sum += (double)piece[i] * act_element(x, row, k, begin + i);
             }
             ((float *)y->data)[t * y->strides[0] + n] = (float)sum;
         }
@@ -203,7 +222,7 @@ void bw_op_linear_plain(const bw_op_call *call, bw_member *member)
             for (int64_t t = 0; t < x->dims[0]; t++) {
                 const float *row = act_row(x, t);
                 if (x->layout != BW_ACT_F32) {
-                    bw_act_decode_row(x->layout, row, x_plain, k);
+                    bw_act_decode_row(x->layout, x->dims[0], row, x_plain, k);
                     row = x_plain;
                 }
                 float sum = dot(w_row, row, k) + (bias ? ((const float *)bias->data)[i] : 0.0f);

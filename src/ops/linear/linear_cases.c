@@ -1,21 +1,27 @@
 /* What QUANTISE_ACT and LINEAR are tried with. */
 #include "bw_cases.h"
 
+#include <math.h>
+
 #include "bw_quant.h"
+#include "linear/bw_linear_gpu.h"
 #include "linear_layout.h"
 
 /* ---- QUANTISE_ACT ----------------------------------------------------------------------------------------------- */
 
 static void decode_act(const bw_tensor *t, int64_t row, float *dst, int64_t n_columns)
 {
-    bw_act_decode_row(t->layout, (const char *)t->data + row * t->dims[1], dst, n_columns);
+    bw_act_decode_row(t->layout, t->dims[0], (const char *)t->data + row * t->dims[1], dst, n_columns);
 }
 
-static void act_out(bw_case *c, int64_t t, int64_t k)
+static void act_out(bw_case_sink *sink, bw_case *c, int64_t t, int64_t k)
 {
-    int64_t bytes = bw_act_row_bytes(BW_ACT_Q8, k);
-    bw_tensor like = bw_tensor_view(BW_U8, 2, (int64_t[]){t, bytes}, NULL);
-    like.layout = BW_ACT_Q8;
+    bw_tensor like = bw_tensor_view(BW_Q8_0, 2, (int64_t[]){16, k}, NULL);
+    like.layout = bw_cases_device(sink)->kind == BW_DEVICE_CPU ? BW_LAYOUT_ROWS16 : BW_LAYOUT_PLANES;
+    uint32_t format = bw_linear_act_format(bw_cases_device(sink), &like);
+    int64_t bytes = bw_act_row_bytes(format, k);
+    like = bw_tensor_view(BW_U8, 2, (int64_t[]){t, bytes}, NULL);
+    like.layout = format;
     bw_case_out_bytes(c, &like, (size_t)(t * bytes));
     bw_case_decoder(c, decode_act, k);
 }
@@ -27,7 +33,7 @@ static void quantise_case(bw_case_sink *sink, int64_t t, int64_t k, int64_t stri
     bw_tensor *x = bw_case_in_strided(c, BW_F32, 2, (int64_t[]){t, k}, (int64_t[]){stride, 1});
     bw_case_fill_normal(c, x, 1);
     bw_case_fill_special(c, x, n_special);
-    act_out(c, t, k);
+    act_out(sink, c, t, k);
     bw_case_tolerance(c, 1, 0, 0);
     bw_case_run(c);
 }
@@ -46,7 +52,7 @@ void bw_op_quantise_act_cases(bw_case_sink *sink)
     }
     bw_case *c = bw_case_begin(sink, BW_OP_QUANTISE_ACT, "k no multiple of 32");
     bw_case_in(c, BW_F32, 2, (int64_t[]){2, 33});
-    act_out(c, 2, 32);
+    act_out(sink, c, 2, 32);
     bw_case_refuse(c);
 }
 
@@ -70,7 +76,7 @@ static void fill_plain(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t k,
 static bw_tensor *weight_in(bw_case_sink *sink, bw_case *c, bw_dtype dtype, int64_t n, int64_t k, bool packed)
 {
     static uint8_t plain[MAX_WEIGHTS * 4];
-    uint32_t layout = packed ? bw_linear_choose_layout(bw_cases_cpu(sink), dtype, n, k) : BW_LAYOUT_PLAIN;
+    uint32_t layout = packed ? bw_linear_choose_layout(bw_cases_device(sink), dtype, n, k) : BW_LAYOUT_PLAIN;
     bw_tensor like = bw_tensor_view(dtype, 2, (int64_t[]){n, k}, NULL);
     like.layout = layout;
     bw_tensor *w = bw_case_in_bytes(c, &like, (size_t)bw_linear_layout_bytes(layout, dtype, n, k));
@@ -93,7 +99,7 @@ static void x_in(bw_case_sink *sink, bw_case *c, uint32_t format, int64_t t, int
     for (int64_t i = 0; i < t; i++) {
         for (int64_t j = 0; j < k; j++)
             x[j] = (float)bw_rng_normal(bw_cases_rng(sink));
-        bw_act_q8_blocks(x, (char *)a->data + i * bytes, k, 0, k / 32);
+        bw_act_encode_row(format, t, x, (char *)a->data + i * bytes, k);
     }
 }
 
@@ -104,14 +110,25 @@ typedef struct linear_case {
     int64_t out_gap; /* elements between output rows */
 } linear_case;
 
+/* What matrix units add to an element's error: GPUs round to 16 bits what they multiply when there are more than
+ * BW_LINEAR_FEW rows, float weights' activations (quantised weights' arrive rounded) and quantised weights. Roundings
+ * are independent, so the errors of k products of mean size 1 add up to sqrt(k) of one's, at most 2^-11 of it (bf16
+ * 2^-8), 0.4 of that on average; a scale's and a weight's own rounding are two; 4 is then six standard deviations. */
+static double half_step(bw_case_sink *sink, bw_dtype dtype, int64_t t, int64_t k)
+{
+    if (bw_cases_device(sink)->kind == BW_DEVICE_CPU || t <= BW_LINEAR_FEW || dtype == BW_F32)
+        return 0;
+    return 4 * (dtype == BW_BF16 ? 0x1p-8 : 0x1p-11) * sqrt((double)k);
+}
+
 static void try_linear(bw_case_sink *sink, linear_case m)
 {
     bw_case *c = bw_case_begin(sink, BW_OP_LINEAR, "%s%s, n %lld, k %lld, t %lld%s, gap %lld", bw_dtype_name(m.dtype),
                                m.packed ? " packed" : "", (long long)m.n, (long long)m.k, (long long)m.t,
                                m.with_bias ? ", bias" : "", (long long)m.out_gap);
     bw_tensor like = bw_tensor_view(m.dtype, 2, (int64_t[]){m.n, m.k}, NULL);
-    like.layout = m.packed ? bw_linear_choose_layout(bw_cases_cpu(sink), m.dtype, m.n, m.k) : BW_LAYOUT_PLAIN;
-    x_in(sink, c, bw_linear_act_format(bw_cases_cpu(sink), &like), m.t, m.k);
+    like.layout = m.packed ? bw_linear_choose_layout(bw_cases_device(sink), m.dtype, m.n, m.k) : BW_LAYOUT_PLAIN;
+    x_in(sink, c, bw_linear_act_format(bw_cases_device(sink), &like), m.t, m.k);
     weight_in(sink, c, m.dtype, m.n, m.k, m.packed);
     if (m.with_bias)
         bw_case_fill_normal(c, bw_case_in(c, BW_F32, 1, &m.n), 1);
@@ -119,7 +136,8 @@ static void try_linear(bw_case_sink *sink, linear_case m)
         bw_case_in_absent(c);
     bw_case_out_strided(c, BW_F32, 2, (int64_t[]){m.t, m.n}, (int64_t[]){m.n + m.out_gap, 1});
     bw_case_params(c, &(bw_linear_params){m.k}, sizeof(bw_linear_params));
-    bw_case_tolerance(c, m.k, (double)m.k, 0); /* terms of mean size 2 / pi, and the zero points' */
+    /* terms of mean size 2 / pi, and the zero points' */
+    bw_case_tolerance(c, m.k, (double)m.k, half_step(sink, m.dtype, m.t, m.k));
     bw_case_run(c);
 }
 
@@ -133,11 +151,23 @@ void bw_op_linear_cases(bw_case_sink *sink)
         try_linear(sink, (linear_case){types[i], 48, k, 8, true, true, 0});
         try_linear(sink, (linear_case){types[i], 17, 256, 37, true, true, 3});
         try_linear(sink, (linear_case){types[i], 5, 256, 3, false, true, 1});
+        try_linear(sink, (linear_case){types[i], 16, 256, 16, true, false, 0});
+        try_linear(sink, (linear_case){types[i], 70, 256, 66, true, true, 2});
         for (int r = 0; r < bw_cases_n_random(sink); r++) {
             k = block == 256 ? 256 * bw_cases_between(sink, 1, 4) : 32 * bw_cases_between(sink, 1, 30);
             int64_t n = bw_cases_between(sink, 1, 90), t = bw_cases_between(sink, 1, 70);
             try_linear(sink, (linear_case){types[i], n, k, t, true, r % 2 == 0, bw_cases_between(sink, 0, 4)});
         }
+    }
+    /* More of everything than a tile, and what divides into nothing. */
+    try_linear(sink, (linear_case){BW_F16, 150, 288, 200, true, true, 0});
+    try_linear(sink, (linear_case){BW_BF16, 130, 1040, 65, true, false, 5});
+    try_linear(sink, (linear_case){BW_Q8_0, 150, 544, 131, true, true, 2});
+    for (int64_t t = 1; t < 80; t += 26) {
+        try_linear(sink, (linear_case){BW_F16, 7, 33, t, false, true, 0});
+        try_linear(sink, (linear_case){BW_BF16, 9, 40, t, false, false, 1});
+        try_linear(sink, (linear_case){BW_F32, 10, 1, t, false, true, 0});
+        try_linear(sink, (linear_case){BW_F32, 11, 24, t, false, false, 0});
     }
     bw_case *c = bw_case_begin(sink, BW_OP_LINEAR, "K differs");
     bw_case_in(c, BW_F32, 2, (int64_t[]){2, 64});

@@ -7,6 +7,8 @@
 
 #include "bw_mem.h"
 #include "bw_quant.h"
+#include "linear/bw_linear_gpu.h"
+#include "linear_planes.h"
 
 /* Offsets are those of GGUF's blocks (src/tensor/dtypes.def). Scales come first, so that a kernel meets them first. */
 static const bw_layout_field fields[BW_DTYPE_COUNT][BW_MAX_FIELDS + 1] = {
@@ -39,9 +41,12 @@ static bool wants_q8(bw_dtype dtype)
     return bw_dtype_is_quantised(dtype);
 }
 
-uint32_t bw_linear_choose_layout(const bw_cpu_features *cpu, bw_dtype dtype, int64_t n, int64_t k)
+uint32_t bw_linear_choose_layout(const bw_device *device, bw_dtype dtype, int64_t n, int64_t k)
 {
-    if (!cpu->avx2 || !bw_layout_fields(dtype) || n < 1 || k < 1 || k % bw_dtype_block_elements(dtype))
+    bw_planes planes;
+    if (device->kind != BW_DEVICE_CPU)
+        return bw_planes_init(&planes, dtype, k) ? BW_LAYOUT_PLANES : BW_LAYOUT_PLAIN;
+    if (!device->cpu->avx2 || !bw_layout_fields(dtype) || n < 1 || k < 1 || k % bw_dtype_block_elements(dtype))
         return BW_LAYOUT_PLAIN;
     if (wants_q8(dtype) && k % 32)
         return BW_LAYOUT_PLAIN;
@@ -56,6 +61,9 @@ int64_t bw_linear_layout_rows(uint32_t layout)
 int64_t bw_linear_layout_bytes(uint32_t layout, bw_dtype dtype, int64_t n, int64_t k)
 {
     int64_t row = bw_dtype_bytes(dtype, k), rows, bytes;
+    bw_planes planes;
+    if (layout == BW_LAYOUT_PLANES)
+        return n >= 0 && bw_planes_init(&planes, dtype, k) && bw_mul_i64(n, planes.row_bytes, &bytes) ? bytes : -1;
     if (row < 0 || n < 0 || layout > BW_LAYOUT_ROWS16 || (layout && !bw_layout_fields(dtype)))
         return -1;
     if (!bw_add_i64(n, bw_linear_layout_rows(layout) - 1, &rows))
@@ -130,6 +138,14 @@ void bw_linear_pack_rows(uint32_t layout, bw_dtype dtype, int64_t n, int64_t k, 
         memcpy((char *)dst + (size_t)row_begin * row_bytes, src, (size_t)(row_end - row_begin) * row_bytes);
         return;
     }
+    bw_planes planes;
+    if (layout == BW_LAYOUT_PLANES && bw_planes_init(&planes, dtype, k)) {
+        const uint8_t *from = src;
+        uint8_t *to = (uint8_t *)dst + row_begin * planes.row_bytes;
+        for (int64_t row = row_begin; row < row_end; row++, from += row_bytes, to += planes.row_bytes)
+            bw_planes_pack_row(&planes, dtype, k, from, to);
+        return;
+    }
     const bw_layout_field *list = bw_layout_fields(dtype);
     bool blocks = list[0].count != 0;
     int64_t n_blocks = blocks ? k / bw_dtype_block_elements(dtype) : 1;
@@ -171,6 +187,11 @@ void bw_linear_decode_row(const bw_tensor *w, int64_t row, float *dst)
         bw_decode_row(w->dtype, (const char *)w->data + (size_t)row * stride, dst, k, NULL);
         return;
     }
+    bw_planes planes;
+    if (w->layout == BW_LAYOUT_PLANES && bw_planes_init(&planes, w->dtype, k)) {
+        bw_planes_decode(&planes, w->dtype, k, (const uint8_t *)w->data + row * planes.row_bytes, 0, k, dst);
+        return;
+    }
     const bw_layout_field *list = bw_layout_fields(w->dtype);
     const uint8_t *group = (const uint8_t *)w->data + (size_t)(row / BW_GROUP) * BW_GROUP * row_bytes;
     int r = (int)(row % BW_GROUP);
@@ -196,9 +217,11 @@ void bw_linear_decode_row(const bw_tensor *w, int64_t row, float *dst)
 
 /* ---- activations ------------------------------------------------------------------------------------------------ */
 
-uint32_t bw_linear_act_format(const bw_cpu_features *cpu, const bw_tensor *w)
+uint32_t bw_linear_act_format(const bw_device *device, const bw_tensor *w)
 {
-    (void)cpu;
+    (void)device;
+    if (w->layout == BW_LAYOUT_PLANES)
+        return BW_ACT_GPU;
     return w->layout == BW_LAYOUT_ROWS16 && wants_q8(w->dtype) ? BW_ACT_Q8 : BW_ACT_F32;
 }
 
@@ -207,20 +230,60 @@ int64_t bw_act_row_bytes(uint32_t act_format, int64_t k)
     int64_t bytes;
     if (act_format == BW_ACT_F32)
         return bw_mul_i64(k, 4, &bytes) ? bytes : -1;
+    if (act_format == BW_ACT_GPU)
+        return k < 0 || k % 32 || k > INT32_MAX ? -1 : BW_ACT_HALF_BYTES(k);
     if (act_format != BW_ACT_Q8 || k < 0 || k % 32 || !bw_mul_i64(k / 32, 44, &bytes) || bytes > INT64_MAX - 63)
         return -1;
     return (bytes + 63) / 64 * 64;
 }
 
-void bw_act_decode_row(uint32_t act_format, const void *row, float *dst, int64_t k)
+static bool is_half(uint32_t act_format, int64_t n_rows)
+{
+    return act_format == BW_ACT_GPU && n_rows > BW_LINEAR_FEW;
+}
+
+void bw_act_decode_row(uint32_t act_format, int64_t n_rows, const void *row, float *dst, int64_t k)
 {
     if (act_format == BW_ACT_F32) {
         memcpy(dst, row, (size_t)k * sizeof *dst);
         return;
     }
+    if (is_half(act_format, n_rows)) {
+        float scale;
+        memcpy(&scale, (const char *)row + 2 * k, sizeof scale);
+        bw_decode_row(BW_F16, row, dst, k, NULL);
+        for (int64_t i = 0; i < k; i++)
+            dst[i] *= scale;
+        return;
+    }
     bw_act_q8 x = bw_act_q8_view(row, k);
     for (int64_t i = 0; i < k; i++)
         dst[i] = x.d[i / 32] * (float)x.q[i];
+}
+
+void bw_act_encode_row(uint32_t act_format, int64_t n_rows, const float *x, void *row, int64_t k)
+{
+    if (act_format == BW_ACT_F32) {
+        memcpy(row, x, (size_t)k * sizeof *x);
+        return;
+    }
+    if (!is_half(act_format, n_rows)) {
+        bw_act_q8_blocks(x, row, k, 0, k / 32);
+        return;
+    }
+    float max = 0, scale = 1;
+    for (int64_t i = 0; i < k; i++)
+        max = fabsf(x[i]) <= 3.402823466e38f ? fmaxf(max, fabsf(x[i])) : INFINITY;
+    int exponent = (int)(bw_f32_bits(max) >> 23) - 127;
+    if (max > 0 && max < INFINITY && (exponent < BW_ACT_HALF_LEAST || exponent >= BW_ACT_HALF_MOST)) {
+        int power = BW_ACT_HALF_TOP - exponent;
+        scale = ldexpf(1, power > 120 ? 120 : power);
+    }
+    uint16_t *h = row;
+    for (int64_t i = 0; i < k; i++)
+        h[i] = bw_f32_to_f16(x[i] * scale);
+    scale = 1 / scale;
+    memcpy((char *)row + 2 * k, &scale, sizeof scale);
 }
 
 void bw_act_q8_blocks(const float *x, void *row, int64_t k, int64_t begin, int64_t end)

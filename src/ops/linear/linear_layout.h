@@ -14,8 +14,10 @@
 
 #include "bw_linear.h"
 
-enum { BW_LAYOUT_PLAIN = 0, BW_LAYOUT_ROWS16 = 1 };
-enum { BW_ACT_Q8 = 1 };
+enum { BW_LAYOUT_PLAIN = 0, BW_LAYOUT_ROWS16 = 1, BW_LAYOUT_PLANES = 2 /* on GPUs: linear_planes.h */ };
+/* BW_ACT_GPU: as BW_ACT_Q8 in steps of up to BW_LINEAR_FEW rows, else f16 with a scale per row, a power of two that
+ * keeps the row's largest within f16's range (bw_linear_gpu.h). Both in rows of the same number of bytes. */
+enum { BW_ACT_Q8 = 1, BW_ACT_GPU = 2 };
 enum { BW_GROUP = 16 }; /* rows of a group */
 
 /* Bytes: how far products with one or two activation rows, which are bound by memory, ask for weights in advance.

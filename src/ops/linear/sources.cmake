@@ -1,5 +1,6 @@
-bw_op_sources(linear/linear.c linear/linear_layout.c)
+bw_op_sources(linear/linear.c linear/linear_layout.c linear/linear_planes.c linear/linear_gpu.c)
 if(BW_X86)
   bw_op_sources(linear/linear_avx2.c linear/linear_avx512.c linear/linear_avx512vnni.c linear/linear_amx.c)
 endif()
 bw_cases_sources(linear/linear_cases.c)
+bw_op_kernels(linear/linear_vec.hip linear/linear_some.hip linear/linear_gemm.hip linear/linear_act.hip)

@@ -18,7 +18,7 @@ static void one(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t d, int64_
 /* The same weight in the layout that linear likes best. */
 static void one_packed(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t d, int64_t t)
 {
-    uint32_t layout = bw_linear_choose_layout(bw_cases_cpu(sink), dtype, n, d);
+    uint32_t layout = bw_linear_choose_layout(bw_cases_device(sink), dtype, n, d);
     int64_t n_bytes = layout ? bw_linear_layout_bytes(layout, dtype, n, d) : -1;
     if (n_bytes < 0)
         return;

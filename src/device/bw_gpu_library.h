@@ -1,0 +1,29 @@
+/* Matrix products by the vendor's library: cuBLASLt, hipBLASLt, rocBLAS, each loaded at run time where it is there.
+ * None is needed: every caller has its own kernel, and asks here only whether the library is faster. BW_GPU_LIBRARIES=0
+ * in the environment hides them. */
+#ifndef BW_GPU_LIBRARY_H
+#define BW_GPU_LIBRARY_H
+
+#include "bw_device.h"
+
+/* y[t][n] = sum over k of x[t][k] * w[n][k], w and x both f16 or both bf16, y f32, sums in f32. Rows are w_row, x_row
+ * and y_row elements apart. Addresses and rows are multiples of 16 bytes. */
+typedef struct bw_gpu_product {
+    bool is_bf16;
+    int64_t n, k, t, w_row, x_row, y_row;
+    const void *w, *x;
+    float *y;
+    void *workspace;
+    size_t workspace_bytes;
+} bw_gpu_product;
+
+/* "cublasLt", or NULL where there is none for this device. Loads it at the first call. */
+const char *bw_gpu_library(bw_device *device);
+/* Enqueue on the device's stream; may be recorded into a graph. Fails where the library has no kernel for it. */
+bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err);
+
+/* What a timed trial found for a shape (any number but 0), in this process and on this device: 0 when none was made. */
+int bw_gpu_choice(bw_device *device, uint64_t shape);
+void bw_gpu_choose(bw_device *device, uint64_t shape, int choice);
+
+#endif

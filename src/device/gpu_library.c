@@ -1,0 +1,302 @@
+/* The vendors' matrix libraries behind one function, by dlopen: nothing of theirs is needed to build or to start.
+ * Signatures and constants: cublasLt.h, cublas_api.h and library_types.h of CUDA 13.0; hipblaslt.h, hipblas-common.h
+ * and hip/library_types.h of ROCm 6.2, whose functions are cuBLASLt's; rocblas-functions.h and rocblas-types.h of
+ * ROCm 6.2.
+ *
+ * All three take matrices by columns: our y [t][n] is theirs of n rows and t columns, = w transposed times x.
+ */
+#include "bw_gpu_library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bw_mem.h"
+#include "gpu_private.h"
+
+enum { R_32F = 0, R_16F = 2, R_16BF = 14 }; /* cudaDataType, hipDataType */
+
+/* FUNCTION(member, name behind the prefix, arguments) */
+#define LT_FUNCTIONS(FUNCTION)                                                                                         \
+    FUNCTION(create, "Create", (void **handle))                                                                        \
+    FUNCTION(destroy, "Destroy", (void *handle))                                                                       \
+    FUNCTION(desc_create, "MatmulDescCreate", (void **desc, int compute, int scale_type))                              \
+    FUNCTION(desc_set, "MatmulDescSetAttribute", (void *desc, int attribute, const void *value, size_t n_bytes))       \
+    FUNCTION(desc_destroy, "MatmulDescDestroy", (void *desc))                                                          \
+    FUNCTION(layout_create, "MatrixLayoutCreate",                                                                      \
+             (void **layout, int type, uint64_t rows, uint64_t columns, int64_t stride))                               \
+    FUNCTION(layout_destroy, "MatrixLayoutDestroy", (void *layout))                                                    \
+    FUNCTION(wish_create, "MatmulPreferenceCreate", (void **wish))                                                     \
+    FUNCTION(wish_set, "MatmulPreferenceSetAttribute", (void *wish, int attribute, const void *value, size_t n_bytes)) \
+    FUNCTION(wish_destroy, "MatmulPreferenceDestroy", (void *wish))                                                    \
+    FUNCTION(heuristic, "MatmulAlgoGetHeuristic",                                                                      \
+             (void *handle, void *desc, void *a, void *b, void *c, void *d, void *wish, int n_wanted, void *results,   \
+              int *n_found))                                                                                           \
+    FUNCTION(matmul, "Matmul",                                                                                         \
+             (void *handle, void *desc, const void *alpha, const void *a, void *a_layout, const void *b,               \
+              void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,                \
+              const void *algorithm, void *workspace, size_t workspace_bytes, void *stream))
+
+typedef struct lt_library {
+    const char *prefix, *files[4];
+    int compute_32f, op_none, op_transposed;
+    int desc_op_a, desc_op_b;         /* attributes of a product */
+    int wish_workspace, wish_align_a; /* attributes of a wish; -1 = there is none */
+    bool is_loaded;
+#define MEMBER(member, name, arguments) int(*member) arguments;
+    LT_FUNCTIONS(MEMBER)
+#undef MEMBER
+} lt_library;
+
+static lt_library cublas_lt = {.prefix = "cublasLt",
+                               .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                               .compute_32f = 68,
+                               .op_none = 0,
+                               .op_transposed = 1,
+                               .desc_op_a = 3,
+                               .desc_op_b = 4,
+                               .wish_workspace = 1,
+                               .wish_align_a = 5};
+static lt_library hipblas_lt = {.prefix = "hipblasLt",
+                                .files = {"libhipblaslt.so.1", "libhipblaslt.so.0"},
+                                .compute_32f = 2,
+                                .op_none = 111,
+                                .op_transposed = 112,
+                                .desc_op_a = 0,
+                                .desc_op_b = 1,
+                                .wish_workspace = 1,
+                                .wish_align_a = -1};
+
+enum { ROCBLAS_NONE = 111, ROCBLAS_TRANSPOSED = 112, ROCBLAS_F16 = 150, ROCBLAS_F32 = 151, ROCBLAS_BF16 = 168 };
+static struct {
+    bool is_loaded;
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*set_stream)(void *handle, void *stream);
+    int (*gemm_ex)(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
+                   int lda, const void *b, int b_type, int ldb, const void *beta, const void *c, int c_type, int ldc,
+                   void *d, int d_type, int ldd, int compute_type, int algorithm, int32_t solution, uint32_t flags);
+} rocblas;
+
+static void *open_first(const char *const *files)
+{
+    void *library = NULL;
+    for (; *files && !library; files++)
+        library = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+static void load_lt(lt_library *l)
+{
+    void *library = open_first(l->files);
+    if (!library)
+        return;
+    char name[64];
+    bool has_all = true;
+#define LOAD(member, text, arguments)                                                                                  \
+    snprintf(name, sizeof name, "%s%s", l->prefix, text);                                                              \
+    *(void **)&l->member = dlsym(library, name);                                                                       \
+    has_all = has_all && l->member;
+    LT_FUNCTIONS(LOAD)
+#undef LOAD
+    l->is_loaded = has_all;
+}
+
+static void load_rocblas(void)
+{
+    void *library = open_first((const char *const[]){"librocblas.so.5", "librocblas.so.4", NULL});
+    if (!library)
+        return;
+    *(void **)&rocblas.create = dlsym(library, "rocblas_create_handle");
+    *(void **)&rocblas.destroy = dlsym(library, "rocblas_destroy_handle");
+    *(void **)&rocblas.set_stream = dlsym(library, "rocblas_set_stream");
+    *(void **)&rocblas.gemm_ex = dlsym(library, "rocblas_gemm_ex");
+    rocblas.is_loaded = rocblas.create && rocblas.destroy && rocblas.set_stream && rocblas.gemm_ex;
+}
+
+static pthread_once_t once_cuda = PTHREAD_ONCE_INIT, once_hip = PTHREAD_ONCE_INIT;
+
+static void load_cuda(void)
+{
+    load_lt(&cublas_lt);
+}
+
+static void load_hip(void)
+{
+    load_lt(&hipblas_lt);
+    load_rocblas();
+}
+
+/* A device's handle, and what trials found. */
+typedef struct bw_gpu_choice_row {
+    uint64_t shape;
+    int choice;
+} choice_row;
+struct bw_gpu_library {
+    const lt_library *lt; /* NULL: rocBLAS, or none */
+    const char *name;     /* NULL: none */
+    void *handle;
+    choice_row *rows;
+    size_t n_rows, capacity;
+};
+
+static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
+{
+    const char *wish = getenv("BW_GPU_LIBRARIES");
+    if (wish && strcmp(wish, "0") == 0)
+        return;
+    pthread_once(g->device.kind == BW_DEVICE_CUDA ? &once_cuda : &once_hip,
+                 g->device.kind == BW_DEVICE_CUDA ? load_cuda : load_hip);
+    const lt_library *lt = g->device.kind == BW_DEVICE_CUDA ? &cublas_lt : &hipblas_lt;
+    if (bw_gpu_enter(g, NULL) != BW_OK)
+        return;
+    if (lt->is_loaded && lt->create(&l->handle) == 0) {
+        l->lt = lt;
+        l->name = lt->prefix;
+    } else if (g->device.kind == BW_DEVICE_ROCM && rocblas.is_loaded && rocblas.create(&l->handle) == 0) {
+        l->name = "rocblas";
+        if (rocblas.set_stream(l->handle, g->stream) != 0)
+            l->name = NULL;
+    }
+}
+
+static struct bw_gpu_library *library_of(bw_device *device)
+{
+    bw_gpu *g = bw_gpu_of(device);
+    if (!g->library) {
+        g->library = bw_alloc_zero(1, sizeof *g->library);
+        if (g->library)
+            open_handle(g, g->library);
+    }
+    return g->library;
+}
+
+void bw_gpu_library_close(bw_gpu *g)
+{
+    struct bw_gpu_library *l = g->library;
+    if (!l)
+        return;
+    if (l->handle && l->lt)
+        l->lt->destroy(l->handle);
+    else if (l->handle)
+        rocblas.destroy(l->handle);
+    bw_free(l->rows);
+    bw_free(l);
+    g->library = NULL;
+}
+
+const char *bw_gpu_library(bw_device *device)
+{
+    const struct bw_gpu_library *l = library_of(device);
+    return l ? l->name : NULL;
+}
+
+int bw_gpu_choice(bw_device *device, uint64_t shape)
+{
+    const struct bw_gpu_library *l = library_of(device);
+    for (size_t i = 0; l && i < l->n_rows; i++)
+        if (l->rows[i].shape == shape)
+            return l->rows[i].choice;
+    return 0;
+}
+
+void bw_gpu_choose(bw_device *device, uint64_t shape, int choice)
+{
+    struct bw_gpu_library *l = library_of(device);
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->n_rows; i++)
+        if (l->rows[i].shape == shape) {
+            l->rows[i].choice = choice;
+            return;
+        }
+    /* Without room the next call tries again. */
+    if (bw_reserve((void **)&l->rows, &l->capacity, l->n_rows + 1, sizeof *l->rows))
+        l->rows[l->n_rows++] = (choice_row){shape, choice};
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+/* What a call of a library makes and drops again. */
+struct parts {
+    void *desc, *w, *x, *y, *wish;
+};
+
+static int make_parts(const lt_library *lt, const bw_gpu_product *p, struct parts *parts)
+{
+    int type = p->is_bf16 ? R_16BF : R_16F, op_w = lt->op_transposed, op_x = lt->op_none;
+    uint64_t workspace = p->workspace_bytes;
+    uint32_t align = 16;
+    int error = lt->desc_create(&parts->desc, lt->compute_32f, R_32F);
+    if (!error)
+        error = lt->desc_set(parts->desc, lt->desc_op_a, &op_w, sizeof op_w);
+    if (!error)
+        error = lt->desc_set(parts->desc, lt->desc_op_b, &op_x, sizeof op_x);
+    if (!error)
+        error = lt->layout_create(&parts->w, type, (uint64_t)p->k, (uint64_t)p->n, p->w_row);
+    if (!error)
+        error = lt->layout_create(&parts->x, type, (uint64_t)p->k, (uint64_t)p->t, p->x_row);
+    if (!error)
+        error = lt->layout_create(&parts->y, R_32F, (uint64_t)p->n, (uint64_t)p->t, p->y_row);
+    if (!error)
+        error = lt->wish_create(&parts->wish);
+    if (!error)
+        error = lt->wish_set(parts->wish, lt->wish_workspace, &workspace, sizeof workspace);
+    for (int i = 0; i < 4 && !error && lt->wish_align_a >= 0; i++)
+        error = lt->wish_set(parts->wish, lt->wish_align_a + i, &align, sizeof align);
+    return error;
+}
+
+static int run_lt(const struct bw_gpu_library *l, const bw_gpu_product *p, void *stream)
+{
+    const lt_library *lt = l->lt;
+    struct parts parts = {0};
+    /* The algorithm stands first in a result of at most 96 bytes (cuBLASLt; hipBLASLt's are smaller). */
+    uint64_t result[32] = {0};
+    float one = 1, zero = 0;
+    int n_found = 0, error = make_parts(lt, p, &parts);
+    if (!error)
+        error =
+            lt->heuristic(l->handle, parts.desc, parts.w, parts.x, parts.y, parts.y, parts.wish, 1, result, &n_found);
+    if (!error && n_found < 1)
+        error = -1;
+    if (!error)
+        error = lt->matmul(l->handle, parts.desc, &one, p->w, parts.w, p->x, parts.x, &zero, p->y, parts.y, p->y,
+                           parts.y, result, p->workspace, p->workspace_bytes, stream);
+    if (parts.wish)
+        lt->wish_destroy(parts.wish);
+    if (parts.y)
+        lt->layout_destroy(parts.y);
+    if (parts.x)
+        lt->layout_destroy(parts.x);
+    if (parts.w)
+        lt->layout_destroy(parts.w);
+    if (parts.desc)
+        lt->desc_destroy(parts.desc);
+    return error;
+}
+
+static int run_rocblas(const struct bw_gpu_library *l, const bw_gpu_product *p)
+{
+    int type = p->is_bf16 ? ROCBLAS_BF16 : ROCBLAS_F16;
+    float one = 1, zero = 0;
+    return rocblas.gemm_ex(l->handle, ROCBLAS_TRANSPOSED, ROCBLAS_NONE, (int)p->n, (int)p->t, (int)p->k, &one, p->w,
+                           type, (int)p->w_row, p->x, type, (int)p->x_row, &zero, p->y, ROCBLAS_F32, (int)p->y_row,
+                           p->y, ROCBLAS_F32, (int)p->y_row, ROCBLAS_F32, 0, 0, 0);
+}
+
+bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err)
+{
+    bw_gpu *g = bw_gpu_of(device);
+    const struct bw_gpu_library *l = library_of(device);
+    if (!l || !l->name)
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: no matrix library is loaded", g->label);
+    BW_TRY(bw_gpu_enter(g, err));
+    int error = l->lt ? run_lt(l, product, g->stream) : run_rocblas(l, product);
+    if (error)
+        return bw_fail(err, BW_E_DEVICE, "%s: %s has no product for n %lld, k %lld, t %lld: error %d", g->label,
+                       l->name, (long long)product->n, (long long)product->k, (long long)product->t, error);
+    return BW_OK;
+}
