@@ -8,7 +8,7 @@
 
 bw_op_gpu_kernel bw_attention_gpu;
 
-enum { MOST_TARGET = 1024, MOST_GRID = 65535 };
+enum { MOST_TARGET = 1024, MOST_GRID = 65535, MOST_TOKENS = 1 << 22 };
 
 static int64_t up(int64_t a, int64_t b)
 {
@@ -73,6 +73,15 @@ static bool can_decode(const bw_op_call *call)
     if (k->dtype == BW_F32 || d % 8 != 0 || d_v % 8 != 0 || d > 256 || d_v > 256)
         return false;
     return k->dtype == BW_Q8_0 || ((uintptr_t)k->data % 16 == 0 && (uintptr_t)v->data % 16 == 0);
+}
+
+/* Whether the prefill kernels take this, beside what decode asks for. */
+static bool can_prefill(const bw_op_call *call)
+{
+    const bw_tensor *q = call->in[0], *k = call->in[1];
+    int64_t d = q->dims[2];
+    return (k->dtype == BW_F16 || k->dtype == BW_BF16) && d == call->out[0]->dims[2] &&
+           (d == 64 || d == 80 || d == 96 || d == 128) && q->dims[1] / k->dims[1] <= BW_ATTENTION_TILE_ROWS;
 }
 
 static bw_attention_args make_args(const bw_op_call *call)
@@ -141,10 +150,21 @@ static bw_status launch_decode(job *j, bw_err *err)
     return bw_gpu_run(j->device, "attention_decode_join", &grid, args, err);
 }
 
+static bw_status launch_prefill(job *j, bw_err *err)
+{
+    const bw_op_call *call = j->call;
+    char name[48];
+    snprintf(name, sizeof name, "attention_prefill_%.8s_%d", bw_dtype_name(call->in[1]->dtype), j->p.d);
+    j->p.slot_tokens = BW_ATTENTION_TILE_ROWS / j->p.group;
+    j->p.n_slots = (int32_t)(call->in[0]->dims[0] / j->p.slot_tokens) + j->p.n_seqs;
+    bw_gpu_grid grid = {.blocks = {(uint32_t)j->p.n_slots, (uint32_t)j->p.n_kv, 1}, .threads = BW_ATTENTION_TILE_BLOCK};
+    return bw_gpu_run(j->device, name, &grid, j->args, err);
+}
+
 bw_status bw_attention_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
 {
-    int64_t n_tokens = call->in[0]->dims[0];
-    if (call->in[0]->dims[1] > MOST_GRID || n_tokens > INT32_MAX || call->in[3]->dims[0] > INT32_MAX ||
+    int64_t n_tokens = call->in[0]->dims[0], n_seqs = call->in[3]->dims[0];
+    if (call->in[0]->dims[1] > MOST_GRID || n_tokens > MOST_TOKENS || n_seqs > MOST_TOKENS ||
         call->in[1]->dims[2] > INT32_MAX / 2)
         return bw_op_fail(call, err, "there are more heads or tokens than %s takes", device->name);
     job j = {.call = call, .device = device, .p = make_args(call)};
@@ -154,6 +174,17 @@ bw_status bw_attention_gpu(const bw_op_call *call, bw_device *device, bw_err *er
     j.args[6] = &call->out[0]->data;
     j.args[7] = (void *)&call->scratch;
     bool decodes = can_decode(call);
+    /* Where there are no more tokens than sequences, they are taken to have one each, though any other way is served.
+     */
+    if (decodes && can_prefill(call) && n_tokens > BW_ATTENTION_FEW && n_tokens > n_seqs) {
+        if (n_seqs > 1)
+            j.p.least = BW_ATTENTION_FEW + 1;
+        BW_TRY(launch_prefill(&j, err));
+        if (n_seqs == 1)
+            return BW_OK;
+        j.p.least = 0;
+        j.p.most = BW_ATTENTION_FEW;
+    }
     for (; j.p.first_token < n_tokens; j.p.first_token += MOST_GRID) {
         j.p.n_tokens = (int32_t)least(n_tokens - j.p.first_token, MOST_GRID);
         BW_TRY(decodes ? launch_decode(&j, err) : launch_any(&j, err));

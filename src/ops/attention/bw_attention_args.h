@@ -11,7 +11,10 @@ enum {
     BW_ATTENTION_DECODE_BLOCK = 128, /* threads of a decode workgroup */
     BW_ATTENTION_SPLITS = 64,        /* at most */
     BW_ATTENTION_LEAST = 64,         /* keys of a split, at least */
-    BW_ATTENTION_STEP = 32           /* a split's keys are a multiple of this */
+    BW_ATTENTION_STEP = 32,          /* a split's keys are a multiple of this */
+    BW_ATTENTION_TILE_BLOCK = 128,   /* threads of a prefill workgroup */
+    BW_ATTENTION_FEW = 8,            /* in a step with others, a sequence with as many tokens is decode's */
+    BW_ATTENTION_TILE_ROWS = 64      /* its query rows: tokens times heads of a group */
 };
 
 typedef struct bw_attention_args {
@@ -22,7 +25,8 @@ typedef struct bw_attention_args {
     int32_t d, d_v;
     int32_t page_tokens, page_shift; /* page_tokens = 1 << page_shift; -1 where it is no power of two */
     int32_t n_splits;
-    int32_t window;      /* 0 = all */
+    int32_t n_slots, slot_tokens; /* prefill: workgroups in a grid's x; tokens of one */
+    int32_t window;               /* 0 = all */
     int32_t least, most; /* sequences with fewer tokens in this step than `least`, or more than `most`, are another's */
     float scale;
     float softcap; /* 0 = none */
