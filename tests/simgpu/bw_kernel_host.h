@@ -158,6 +158,10 @@ BW_DEVICE double bw_shuffle_xor(double x, int mask, SIM_HERE)
     return sim_share(x, SIM_AT)[bw_lane() ^ mask];
 }
 
+BW_DEVICE float bw_exp2(float x)
+{
+    return __builtin_exp2f(x);
+}
 BW_DEVICE float bw_exp(float x)
 {
     return __builtin_expf(x);

@@ -30,6 +30,10 @@ struct bw_acc;
  * product goes into the next, transposed int bw_acc_row(i), bw_acc_column(i) BW_ACC_COLUMN_LANES lanes that differ only
  * in the bits BW_ACC_COLUMN_LANES - 1 hold the same rows, those that differ only in the other bits the same columns:
  * see the sums below
+ *   BW_ACC_COLUMNS                          different columns among a lane's results
+ *   bw_acc_column_slot(i)                   which of these x[i] is in (a constant of i)
+ *   BW_FRAG_GROUP_STEP                      lanes with the same operand rows are apart by multiples of this
+ *   BW_FRAG_LOADS_T                         whether bw_frag_load_t is as fast as bw_frag_load
  *
  * Any order of k will do where both operands agree on it. So a kernel may fill fragments from device memory without
  * shared memory: with a row's K cut into pieces of BW_FRAG_GROUPS * E elements, the lane takes E consecutive ones,
@@ -63,6 +67,16 @@ BW_DEVICE float bw_acc_max_columns(float x)
 {
 #pragma unroll
     for (int mask = BW_ACC_COLUMN_LANES / 2; mask > 0; mask >>= 1) {
+        float other = bw_shuffle_xor(x, mask);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+/* The largest of x over the lanes that hold the same operand rows. */
+BW_DEVICE float bw_frag_max_groups(float x)
+{
+#pragma unroll
+    for (int mask = BW_FRAG_GROUP_STEP * BW_FRAG_GROUPS / 2; mask >= BW_FRAG_GROUP_STEP; mask >>= 1) {
         float other = bw_shuffle_xor(x, mask);
         x = other > x ? other : x;
     }

@@ -25,6 +25,10 @@
 #define BW_FRAG_ROWS 1
 #define BW_FRAG_PAIRS (8 / BW_FRAG_GROUPS)
 #define BW_ACC_COLUMN_LANES 16
+#define BW_ACC_COLUMNS 1
+#define bw_acc_column_slot(i) 0
+#define BW_FRAG_GROUP_STEP 16
+#define BW_FRAG_LOADS_T false
 
 template <typename T> struct bw_frag {
     uint32_t w[BW_FRAG_PAIRS];

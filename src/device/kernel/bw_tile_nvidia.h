@@ -11,6 +11,10 @@
 #define BW_FRAG_PAIRS 2
 #define BW_ACC_EACH 8
 #define BW_ACC_COLUMN_LANES 4
+#define BW_ACC_COLUMNS 4
+#define bw_acc_column_slot(i) ((i) % 2 + 2 * ((i) / 4))
+#define BW_FRAG_GROUP_STEP 1
+#define BW_FRAG_LOADS_T true
 
 template <typename T> struct bw_frag {
     uint32_t w[4];

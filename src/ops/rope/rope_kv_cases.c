@@ -64,7 +64,7 @@ static void refuse(bw_case_sink *sink, const char *name, int32_t n_rot, int64_t 
 void bw_op_rope_kv_cases(bw_case_sink *sink)
 {
     static const bw_dtype caches[] = {BW_F16, BW_BF16, BW_Q8_0, BW_F32};
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         for (int layout = 0; layout < 2; layout++) {
             one(sink, &(shape){1, 9, 3, 64, 64, 64, layout, false, caches[k], 32, 1, 5000});
             one(sink, &(shape){37, 9, 3, 64, 64, 64, layout, true, caches[k], 32, 1, 131072});

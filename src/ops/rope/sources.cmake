@@ -1,5 +1,6 @@
-bw_op_sources(rope/rope_kv_ref.c rope/rope_kv_plain.c)
+bw_op_sources(rope/rope_kv_ref.c rope/rope_kv_plain.c rope/rope_kv_gpu.c)
 if(BW_X86)
   bw_op_sources(rope/rope_kv_avx2.c rope/rope_kv_avx512.c)
 endif()
 bw_cases_sources(rope/rope_kv_cases.c)
+bw_op_kernels(rope/rope_kv.hip)
