@@ -1,4 +1,4 @@
-/* What the row operations' kernels get beside the index space of the rows: LOG_SOFTMAX, RMSNORM, LAYERNORM. Plain data,
+/* What the row operations' kernels get beside the index space of the rows: RMSNORM, LAYERNORM. Plain data,
  * by value. */
 #ifndef BW_ROWS_ARGS_H
 #define BW_ROWS_ARGS_H

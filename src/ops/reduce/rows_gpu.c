@@ -1,4 +1,4 @@
-/* The launch of LOG_SOFTMAX, RMSNORM and LAYERNORM: one workgroup per row. */
+/* The launch of RMSNORM and LAYERNORM: one workgroup per row. */
 #include <stdio.h>
 
 #include "bw_op_gpu.h"
@@ -27,8 +27,7 @@ static const char *form_of(const bw_op_call *call, const bw_loop *rows, const bw
     const bw_tensor *x = call->in[0], *y = call->out[0];
     int64_t each = 16 / bw_dtype_block_bytes(x->dtype), packs = a->n / each;
     int64_t most = BW_ROWS_THREADS * (each == 8 ? BW_ROWS_PACKS / 2 : BW_ROWS_PACKS);
-    if (call->op == BW_OP_LOG_SOFTMAX || a->n % each != 0 || packs > most || !has_packs(rows, x, 0, a->x_step) ||
-        !has_packs(rows, y, 1, a->y_step))
+    if (a->n % each != 0 || packs > most || !has_packs(rows, x, 0, a->x_step) || !has_packs(rows, y, 1, a->y_step))
         return "";
     for (int i = 1; i < call->n_in; i++)
         if (!weight_has_packs(call->in[i]))
@@ -46,7 +45,7 @@ bw_status bw_rows_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     a.b_step = b ? b->strides[0] : 0;
     if (call->op == BW_OP_RMSNORM)
         a.eps = ((const bw_rms_norm_params *)call->params)->eps;
-    else if (call->op == BW_OP_LAYERNORM)
+    else
         a.eps = ((const bw_layernorm_params *)call->params)->eps;
     x.n_dims = y.n_dims = last;
     bw_loop rows;
