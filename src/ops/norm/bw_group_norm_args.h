@@ -8,12 +8,11 @@
 
 typedef struct bw_group_norm_args {
     int64_t first;                      /* of this grid: workgroup i has group first + i, counted over all samples */
-    int64_t n_values;                   /* of a group of one sample */
     int64_t x_strides[2], y_strides[2]; /* of sample and channel */
     int64_t w_step, b_step;
+    uint32_t n_values;          /* of a group of one sample */
     uint32_t groups, per_group; /* of a sample; channels */
     float eps;
-    int32_t zero; /* 0 */
 } bw_group_norm_args;
 
 #endif

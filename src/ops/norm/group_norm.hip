@@ -10,20 +10,14 @@ struct group {
     int64_t x, y, channel;
 };
 
-/* body(x's offset, y's offset, channel) for each of this thread's values. */
+/* body(x's offset, y's offset, channel) for each of this thread's values, of which the host allows less than 2^31. */
 template <typename F>
 BW_DEVICE void for_values(const bw_loop &space, const bw_group_norm_args &a, const group &g, F body)
 {
-    for (int64_t i = bw_thread(); i < a.n_values; i += BW_ROWS_THREADS) {
-        int64_t at[2], channel;
-        if (a.n_values >> 32) {
-            channel = i / space.n;
-            bw_loop_offsets<2, uint64_t>(space, (uint64_t)(i - channel * space.n), at);
-        } else {
-            uint32_t whole = (uint32_t)i / (uint32_t)space.n;
-            bw_loop_offsets<2, uint32_t>(space, (uint32_t)i - whole * (uint32_t)space.n, at);
-            channel = whole;
-        }
+    for (uint32_t i = (uint32_t)bw_thread(); i < a.n_values; i += BW_ROWS_THREADS) {
+        const uint32_t n = (uint32_t)space.n, channel = i / n;
+        int64_t at[2];
+        bw_loop_offsets<2, uint32_t>(space, i - channel * n, at);
         body(g.x + channel * a.x_strides[1] + at[0], g.y + channel * a.y_strides[1] + at[1], g.channel + channel);
     }
 }

@@ -12,9 +12,10 @@ bw_status bw_group_norm_gpu(const bw_op_call *call, bw_device *device, bw_err *e
     bw_group_norm_view_init(&v, call);
     if (v.n_values == 0 || v.n == 0)
         return BW_OK;
-    if (v.channels > UINT32_MAX)
-        return bw_op_fail(call, err, "%lld channels are more than %s walks", (long long)v.channels, device->name);
-    bw_group_norm_args a = {.n_values = v.n_values,
+    if (v.channels > INT32_MAX || v.n_values > INT32_MAX)
+        return bw_op_fail(call, err, "%lld channels, %lld values in a group: more than %s walks", (long long)v.channels,
+                          (long long)v.n_values, device->name);
+    bw_group_norm_args a = {.n_values = (uint32_t)v.n_values,
                             .x_strides = {v.x_strides[0], v.x_strides[1]},
                             .y_strides = {v.y_strides[0], v.y_strides[1]},
                             .w_step = w ? w->strides[0] : 0,
