@@ -59,7 +59,7 @@ endif()
 set(BW_PACK_LEVEL ${level})
 
 set(BW_HIP_FLAGS -x hip --cuda-device-only --no-gpu-bundle-output -fuse-cuid=none -nogpuinc -nogpulib -nostdinc
-    -nostdinc++ -std=c++17 -O3 -ffp-contract=fast -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
+    -nostdinc++ -std=c++17 -O3 -ffp-contract=fast-honor-pragmas -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
 set(BW_NVCC_FLAGS -x cu -std=c++17 -O3)
 
 # bw_kernel_object(FILE TARGET OUTPUT): one code object. TARGET: gfx..., sm_NN or ptx_NN.

@@ -162,13 +162,10 @@ BW_DEVICE float bw_exp2(float x)
 {
     return __builtin_exp2f(x);
 }
-BW_DEVICE float bw_exp(float x)
+/* What stands in place of AMD's 2^x: bw_math.h's e^x is the one that AMD cards run. */
+BW_DEVICE float bw_exp2_near(float x)
 {
-    return __builtin_expf(x);
-}
-BW_DEVICE double bw_exp(double x)
-{
-    return __builtin_exp(x);
+    return __builtin_exp2f(x);
 }
 BW_DEVICE float bw_sqrt(float x)
 {

@@ -92,41 +92,10 @@ BW_DEVICE double bw_shuffle_xor(double x, int mask)
     return __builtin_bit_cast(double, (uint64_t)high << 32 | low);
 }
 
-/* Elementary functions. f32: e^x and 2^x by the hardware's 2^x (1 ulp) after an exact split of x / ln 2. */
-BW_DEVICE float bw_exp(float x)
+/* 2^x by the hardware, 1 ulp. */
+BW_DEVICE float bw_exp2_near(float x)
 {
-#pragma clang fp contract(off)                             /* hi must be rounded: lo holds the rest */
-    const float log2e = 1.44269502f, low = 1.92596299e-8f; /* the two add to log2(e) */
-    float hi = x * log2e, lo = __builtin_fmaf(x, log2e, -hi);
-    lo = __builtin_fmaf(x, low, lo);
-    float n = __builtin_rintf(hi), r = __builtin_amdgcn_exp2f((hi - n) + lo);
-    r = __builtin_ldexpf(r, (int)n);
-    r = x > 88.8f ? __builtin_inff() : r;
-    return x < -103.98f ? 0.0f : r;
-}
-/* e^x in f64, below 1 ulp: x = n ln 2 + r with ln 2 in two parts (Cody and Waite), Taylor's polynomial for |r| <= ln 2
- * / 2 to degree 13, whose remainder is below 2^-57. */
-BW_DEVICE double bw_exp(double x)
-{
-    double n = __builtin_rint(x * 1.4426950408889634074);
-    double r = __builtin_fma(n, -6.93147180369123816490e-01, x);
-    r = __builtin_fma(n, -1.90821492927058770002e-10, r);
-    double p = 1.6059043836821614599e-10; /* 1 / 13! */
-    p = __builtin_fma(p, r, 2.0876756987868098979e-09);
-    p = __builtin_fma(p, r, 2.5052108385441718775e-08);
-    p = __builtin_fma(p, r, 2.7557319223985890653e-07);
-    p = __builtin_fma(p, r, 2.7557319223985892511e-06);
-    p = __builtin_fma(p, r, 2.4801587301587301566e-05);
-    p = __builtin_fma(p, r, 1.9841269841269841253e-04);
-    p = __builtin_fma(p, r, 1.3888888888888889419e-03);
-    p = __builtin_fma(p, r, 8.3333333333333332177e-03);
-    p = __builtin_fma(p, r, 4.1666666666666664354e-02);
-    p = __builtin_fma(p, r, 1.6666666666666665741e-01);
-    p = __builtin_fma(p, r, 0.5);
-    p = __builtin_fma(p * r, r, r) + 1.0;
-    p = __builtin_ldexp(p, (int)n);
-    p = x > 709.782712893384 ? __builtin_inf() : p;
-    return x < -745.1332191019412 ? 0.0 : p; /* NaN stays NaN */
+    return __builtin_amdgcn_exp2f(x);
 }
 /* 2^x by the hardware: 1 ulp, 0 where the result is subnormal. */
 BW_DEVICE float bw_exp2(float x)

@@ -1,4 +1,4 @@
-/* SOFTMAX's launch. */
+/* SOFTMAX's and LOG_SOFTMAX's launch. */
 #include "bw_op_gpu.h"
 
 bw_op_gpu_kernel bw_softmax_gpu;

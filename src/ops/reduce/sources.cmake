@@ -7,5 +7,7 @@ if(BW_X86)
     reduce/rope_avx2.c reduce/rope_avx512.c reduce/cumsum_avx2.c reduce/cumsum_avx512.c)
 endif()
 bw_cases_sources(reduce/reduce_cases.c reduce/rows_cases.c reduce/rope_cases.c reduce/cumsum_cases.c)
-bw_op_sources(reduce/softmax_gpu.c)
-bw_op_kernels(reduce/softmax.hip)
+bw_op_sources(reduce/softmax_gpu.c reduce/rows_gpu.c reduce/reduce_gpu.c
+  reduce/cumsum_gpu.c reduce/rope_gpu.c)
+bw_op_kernels(reduce/softmax.hip reduce/rows.hip reduce/reduce.hip
+  reduce/cumsum.hip reduce/rope.hip)
