@@ -1,4 +1,4 @@
-/* DEQUANTIZE_BLOCK and GET_ROWS on a GPU: a thread decodes 8 elements, a workgroup 2048 of one row; blockIdx.y counts rows. */
+/* DEQUANTIZE_BLOCK and GET_ROWS on a GPU: a thread decodes 8 elements, a workgroup 2048 of one row. */
 #include "quantized/bw_quant_blocks.h"
 
 enum { BLOCK = 256 };
