@@ -1,4 +1,4 @@
-/* The GPU rows of the device table, above whichever driver: memory, one stream, code objects and kernels by name. */
+/* The GPU rows of the device table, above whichever driver: memory, one stream, kernels by name. */
 #include "gpu_driver.h"
 
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bw_mem.h"
+#include "kernel_images.h"
 
 struct bw_gpu_kernel {
     char name[56];
@@ -19,7 +20,8 @@ typedef struct gpu {
     void *context, *stream;
     bw_gpu_info info;
     char label[100]; /* "rocm:0 (AMD Instinct MI250X)", for errors; without the card's name while that is unknown */
-    void **modules;  /* [n_modules], one per code object for this card */
+    bw_kernel_images images;
+    void **modules; /* [n_modules], one per image */
     int n_modules;
     bw_gpu_kernel **kernels; /* found so far, sorted by name */
     size_t n_kernels, kernels_capacity;
@@ -62,6 +64,7 @@ static void gpu_destroy(bw_device *device)
         bw_free(g->kernels[i]);
     bw_free(g->kernels);
     bw_free(g->modules);
+    bw_kernel_images_close(&g->images);
     bw_free(g);
 }
 
@@ -144,45 +147,18 @@ static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GP
 
 /* ---- code objects and kernels ---------------------------------------------------------------------------------- */
 
-/* "sm_90" runs what was built for the same major version and at most the same minor one. */
-static bool sm_runs(const char *card, const char *built)
-{
-    int have, want;
-    return sscanf(card, "sm_%d", &have) == 1 && sscanf(built, "sm_%d", &want) == 1 && have / 10 == want / 10 &&
-           want <= have;
-}
-
-/* The best target that the card runs, or NULL. */
-static const char *choose_target(const gpu *g)
-{
-    const char *best = NULL;
-    for (int i = 0; i < bw_n_code_objects; i++) {
-        const char *target = bw_code_objects[i].target;
-        if (strcmp(target, g->info.target) == 0)
-            return target;
-        if (g->device.kind == BW_DEVICE_CUDA && sm_runs(g->info.target, target) && (!best || strcmp(target, best) > 0))
-            best = target;
-    }
-    return best;
-}
-
 static bw_status load_modules(gpu *g, bw_err *err)
 {
-    const char *target = choose_target(g);
-    if (!target)
-        return bw_fail(err, BW_E_DEVICE, "%s: this build holds no kernels for %s; build with them (docs/rocm.md)",
-                       g->label, g->info.target);
-    g->modules = bw_alloc_zero((size_t)bw_n_code_objects, sizeof *g->modules);
+    BW_TRY(bw_kernel_images_open(g->label, g->info.target, &g->images, err));
+    g->modules = bw_alloc_zero((size_t)g->images.n_images, sizeof *g->modules);
     if (!g->modules)
         return bw_fail_memory(err, sizeof *g->modules, "code objects");
-    for (int i = 0; i < bw_n_code_objects; i++) {
-        const bw_code_object *o = &bw_code_objects[i];
-        if (strcmp(o->target, target) != 0)
-            continue;
-        int error = g->driver->module_load(o->begin, &g->modules[g->n_modules]);
+    for (int i = 0; i < g->images.n_images; i++) {
+        const bw_kernel_image *image = &g->images.images[i];
+        int error = g->driver->module_load(image->data, &g->modules[g->n_modules]);
         if (error)
-            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, o->family, target,
-                           g->driver->error_text(error));
+            return bw_fail(err, BW_E_DEVICE, "%s: the %s kernels for %s do not load: %s", g->label, image->family,
+                           g->images.target, g->driver->error_text(error));
         g->n_modules++;
     }
     return BW_OK;
