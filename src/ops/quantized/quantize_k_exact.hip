@@ -306,9 +306,12 @@ template <int HALF, typename X> BW_DEVICE float symmetric_search(const X &x, con
 /* The fit of the largest magnitude, the first of equals. */
 BW_DEVICE float widest_of(const float *fits, int n)
 {
-    float widest = 0;
-    for (int i = 0; i < n; i++)
-        widest = bw_abs(fits[i]) > bw_abs(widest) ? fits[i] : widest;
+    float widest = 0, most = 0; /* comparing with |widest| instead, clang 19 takes the wrong one at -O2 */
+    for (int i = 0; i < n; i++) {
+        bool is_wider = bw_abs(fits[i]) > most;
+        widest = is_wider ? fits[i] : widest;
+        most = is_wider ? bw_abs(fits[i]) : most;
+    }
     return widest;
 }
 
