@@ -70,6 +70,13 @@ function(bw_kernel_object file target output)
   file(GLOB prelude ${CMAKE_SOURCE_DIR}/src/device/kernel/*.h ${CMAKE_SOURCE_DIR}/src/ops/bw_loop.h)
   file(GLOB headers ${folder}/bw_*.h)
   set(base ${CMAKE_BINARY_DIR}/kernels/${family}.${target})
+  # *_exact.hip: products are rounded before they are added, for results that must equal the CPU's bit for bit
+  set(gfx_flags "")
+  set(nvcc_flags "")
+  if(family MATCHES "_exact$")
+    set(gfx_flags -ffp-contract=off)
+    set(nvcc_flags -fmad=false)
+  endif()
   # what the compiler says of registers and spills is kept beside the object, and shown when it fails
   if(target MATCHES "^gfx")
     set(object ${base}.hsaco)
@@ -78,16 +85,16 @@ function(bw_kernel_object file target output)
     if(target MATCHES "generic")
       set(version -mcode-object-version=6 -Wno-error) # clang-19 warns that it is young
     endif()
-    set(command ${BW_CLANG_HIP} ${BW_HIP_FLAGS} --offload-arch=${target} ${version} ${includes} ${file} -o ${object})
+    set(command ${BW_CLANG_HIP} ${BW_HIP_FLAGS} ${gfx_flags} --offload-arch=${target} ${version} ${includes} ${file} -o ${object})
   elseif(target MATCHES "^sm_")
     set(object ${base}.cubin)
     set(report ${object}.usage)
-    set(command ${BW_NVCC} ${BW_NVCC_FLAGS} -cubin -Xptxas -v -arch=${target} ${includes} ${file} -o ${object})
+    set(command ${BW_NVCC} ${BW_NVCC_FLAGS} ${nvcc_flags} -cubin -Xptxas -v -arch=${target} ${includes} ${file} -o ${object})
   else() # ptxas, which counts registers, runs on the user's machine
     set(object ${base}.ptx)
     set(report ${object}.messages)
     string(REPLACE "ptx_" "compute_" architecture ${target})
-    set(command ${BW_NVCC} ${BW_NVCC_FLAGS} -ptx -arch=${architecture} ${includes} ${file} -o ${object})
+    set(command ${BW_NVCC} ${BW_NVCC_FLAGS} ${nvcc_flags} -ptx -arch=${architecture} ${includes} ${file} -o ${object})
   endif()
   add_custom_command(OUTPUT ${object} DEPENDS ${file} ${prelude} ${headers} VERBATIM
     COMMAND sh -c "\"$@\" 2>${report} || { cat ${report} >&2; exit 1; }" sh ${command}

@@ -18,6 +18,8 @@ typedef __UINT64_TYPE__ uint64_t;
 #define BW_KERNEL(block, name)                                                                                         \
     extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, block), visibility("protected"))) void name
 #define BW_SHARED static __attribute__((shared))
+/* A constant table in device memory, read with any index per lane. */
+#define BW_DEVICE_TABLE static __attribute__((device)) const
 
 typedef _Float16 bw_f16;
 
