@@ -3,12 +3,13 @@
 # BW_GFX: AMD targets: none, native (this machine's cards), default (gfx90a gfx942 gfx1100 gfx1201), all (every card that
 # clang-19 knows and the generic targets), or a list such as "gfx1030;gfx11-generic". Needs clang-19 and lld-19, nothing
 # of ROCm's.
-# BW_SM: NVIDIA targets: none, auto (80 and 90 where nvcc is found), or a list such as "90". The highest is built as PTX
-# too, for cards that are newer.
+# BW_SM: NVIDIA targets: none, auto (80 and 90 where nvcc is found), or a list such as "90". With BW_PTX the highest is
+# built as PTX too, for cards that are newer.
 # BW_KERNEL_LEVEL: zstd's level for the archives, 1 to 22; 0 stores them as they are.
 
 set(BW_GFX "none" CACHE STRING "AMD targets: none, native, default, all, or a list of gfx names")
 set(BW_SM "auto" CACHE STRING "NVIDIA targets: none, auto, or a list such as 80;90")
+option(BW_PTX "PTX beside the NVIDIA code objects, for cards that are newer than those" ON)
 set(BW_KERNEL_LEVEL 19 CACHE STRING "zstd level of the code objects, 1 to 22; 0 leaves them uncompressed")
 
 include(${CMAKE_CURRENT_LIST_DIR}/gfx_native.cmake)
@@ -115,7 +116,7 @@ function(bw_kernels_library)
       set(newest ${number})
     endif()
   endforeach()
-  if(newest)
+  if(newest AND BW_PTX)
     list(APPEND targets ptx_${newest})
   endif()
   set(counted "")

@@ -166,7 +166,7 @@ static void write_file(const char *folder, const char *name, const char *text)
 static void test_folder(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/bw_kernels_XXXXXX", path[256];
+    char folder[] = "kernel_images_test_XXXXXX", path[256];
     bw_err err = {0};
     bw_kernel_images images;
     static const char *const names[] = {

@@ -27,6 +27,7 @@ template <typename... A, void (*F)(A...)> struct sim_caller<F> {
     }
 };
 
-#define SIM_KERNEL(name, max_threads) {#name, max_threads, sim_caller<&name>::call, sim_caller<&name>::arg_bytes, sim_caller<&name>::n_args},
+#define SIM_KERNEL(name, max_threads)                                                                                  \
+    {#name, max_threads, sim_caller<&name>::call, sim_caller<&name>::arg_bytes, sim_caller<&name>::n_args},
 
 #endif

@@ -2,8 +2,8 @@
  * bw_kernel_nvidia.h, the only files that know them) and the types; refuses to know any operation.
  *
  * A kernel is C with a little C++: BW_KERNEL(name)(arguments...). It never writes threadIdx, warpSize, __shfl, or a
- * literal 32 for a wave. Compiled by clang for gfx targets (no SDK, no device library), by nvcc for sm targets, and for the
- * host where tests run kernels without a GPU (tests/simgpu has that row).
+ * literal 32 for a wave. Compiled by clang for gfx targets (no SDK, no device library), by nvcc for sm targets, and for
+ * the host where tests run kernels without a GPU (tests/simgpu has that row).
  */
 #ifndef BW_KERNEL_H
 #define BW_KERNEL_H
