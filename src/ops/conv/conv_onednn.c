@@ -12,7 +12,7 @@ bool bw_conv_supports_gemm(const bw_op_call *call, const bw_cpu_features *cpu);
 bw_op_kernel bw_conv_onednn, bw_conv_trial, bw_conv_avx512, bw_conv_avx2, bw_conv_plain, bw_conv_typed;
 
 enum {
-    FEWEST = 4096,          /* multiplications that are worth a call of a library */
+    FEWEST = 256,           /* multiplications that are worth a call of a library */
     FEWEST_TRIED = 8 << 20, /* that are worth a trial: some tenths of a millisecond */
     CHANNELS = 16           /* output channels are shared out in multiples of this: whole registers */
 };

@@ -9,7 +9,7 @@
 
 enum {
     N_TRIALS = 256, /* remembered; beyond that the oldest is forgotten and tried again */
-    ROUNDS = 2,
+    ROUNDS = 3,
     MARGIN_PERCENT = 5 /* what the library must win by: a draw is ours, so that close calls do not flip */
 };
 

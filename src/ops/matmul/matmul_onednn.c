@@ -99,9 +99,12 @@ static bool supports(const bw_op_call *call, double fewest)
 {
     tiling t;
     size_t bytes = 0;
+    bw_matmul_get_shape(call, &t.s);
+    if (!((BW_MASK_HALVES | BW_MASK(BW_F32)) >> call->in[0]->dtype & 1) || multiplications(&t.s) < fewest ||
+        !bw_onednn_is_there())
+        return false;
     get_tiling(call, &t);
-    return (BW_MASK_HALVES | BW_MASK(BW_F32)) >> call->in[0]->dtype & 1 && multiplications(&t.s) >= fewest &&
-           bw_onednn_is_there() && can_all(call, &t, &bytes);
+    return can_all(call, &t, &bytes);
 }
 
 bool bw_matmul_onednn_supports(const bw_op_call *call, const bw_cpu_features *cpu)
