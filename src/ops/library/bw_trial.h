@@ -1,8 +1,8 @@
 /* Timed trials: whether our kernel or a library's runs for calls of a kind. Owns what was found out in this process;
  * refuses to know what the calls compute.
  *
- * The first call of a kind runs both three times on its own tensors, and the faster one computes it and every later call of
- * that kind. Members of the team agree on every step, so the kernels must be called by all of them. */
+ * The first call of a kind runs both three times on its own tensors, and the faster one computes it and every later
+ * call of that kind. Members of the team agree on every step, so the kernels must be called by all of them. */
 #ifndef BW_TRIAL_H
 #define BW_TRIAL_H
 
