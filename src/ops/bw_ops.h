@@ -34,6 +34,7 @@ struct bw_op_call {
     int n_in, n_out;
     const bw_tensor *in[BW_OP_MAX_IN]; /* NULL where an optional input is absent */
     bw_tensor *out[BW_OP_MAX_OUT];
+    int n_members;            /* of the team that will run it; set by bw_op_prepare, 0 on a GPU */
     const void *params;       /* the op's struct, see its header; NULL when it has none */
     bw_op_kernel *kernel;     /* set by bw_op_prepare; NULL on a GPU */
     bw_op_gpu_kernel *launch; /* likewise; NULL on the CPU */

@@ -56,6 +56,14 @@ BW_INLINE vf vf_exp(vf x)
     return vf_zero_where_less(vf_mul(p, vf_pow2(n)), x, low);
 }
 
+/* The nearest integer to x c, |x c| < 2^22; its low bits are the low bits of *bits. Adding 1.5 * 2^23 rounds at units.
+ */
+BW_INLINE vf vf_round_product(vf x, float c, vf *bits)
+{
+    *bits = vf_fma(x, vf_set1(c), vf_set1(0x1.8p23f));
+    return vf_sub(*bits, vf_set1(0x1.8p23f));
+}
+
 /* x / (1 + e^-u): x times the logistic function of u. */
 BW_INLINE vf vf_mul_logistic(vf x, vf u)
 {
@@ -72,8 +80,18 @@ BW_INLINE vf vf_tanh(vf x)
     p = vf_fma(p, z, vf_set1(0.133314252f));
     p = vf_fma(p, z, vf_set1(-0.333332807f));
     vf small = vf_fma(vf_mul(p, z), x, x);
-    vf q = vf_exp(vf_mul(a, vf_set1(-2.0f)));
-    vf large = vf_div(vf_sub(vf_set1(1.0f), q), vf_add(vf_set1(1.0f), q));
+    /* e^y as vf_exp has it, but y is not above 0, and what e^-40 is plays no part beside 1; a NaN is max's second */
+    vf y = vf_max(vf_set1(-40.0f), vf_mul(a, vf_set1(-2.0f))), bits;
+    vf n = vf_round_product(y, 1.44269504f, &bits);
+    vf r = vf_fnma(n, vf_set1(-2.12194440e-4f), vf_fnma(n, vf_set1(0.693359375f), y));
+    vf q = vf_set1(0.00139505998f);
+    q = vf_fma(q, r, vf_set1(0.00836895406f));
+    q = vf_fma(q, r, vf_set1(0.041666206f));
+    q = vf_fma(q, r, vf_set1(0.166665182f));
+    q = vf_fma(q, r, vf_set1(0.5f));
+    q = vf_fma(q, r, vf_set1(1.0f));
+    q = vf_scale(vf_fma(q, r, vf_set1(1.0f)), n);
+    vf large = vf_div_near(vf_sub(vf_set1(1.0f), q), vf_add(vf_set1(1.0f), q));
     return vf_select_less(a, vf_set1(0.625f), small, vf_copysign(large, x));
 }
 

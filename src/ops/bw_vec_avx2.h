@@ -87,6 +87,16 @@ BW_INLINE vf vf_pow2(vf n)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
+/* p 2^n for integral n in [-126, 128]. */
+BW_INLINE vf vf_scale(vf p, vf n)
+{
+    return vf_mul(p, vf_pow2(n));
+}
+/* a / b for b in [1, 2], within an ulp. */
+BW_INLINE vf vf_div_near(vf a, vf b)
+{
+    return vf_div(a, b);
+}
 /* v, but 0 where x < limit. */
 BW_INLINE vf vf_zero_where_less(vf v, vf x, vf limit)
 {

@@ -83,6 +83,18 @@ BW_INLINE vf vf_pow2(vf n)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+/* p 2^n for integral n, rounded once: subnormal results too. */
+BW_INLINE vf vf_scale(vf p, vf n)
+{
+    return _mm512_scalef_ps(p, n);
+}
+/* a / b for b in [1, 2], within an ulp: a division keeps its unit for 16 cycles, the approximation and a step of
+ * Newton's take 3. */
+BW_INLINE vf vf_div_near(vf a, vf b)
+{
+    vf y = _mm512_rcp14_ps(b), rest = _mm512_fnmadd_ps(b, y, _mm512_set1_ps(1.0f));
+    return _mm512_mul_ps(a, _mm512_fmadd_ps(y, rest, y));
+}
 /* v, but 0 where x < limit. */
 BW_INLINE vf vf_zero_where_less(vf v, vf x, vf limit)
 {

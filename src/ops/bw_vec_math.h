@@ -110,8 +110,12 @@ BW_INLINE vf vf_exp_scaled(vf r, vf n)
     vf p = vf_fma(vf_set1(0.00139505998f), r2, vf_fma(vf_set1(0.00836895406f), r, vf_set1(0.041666206f)));
     p = vf_fma(p, r2, vf_fma(vf_set1(0.166665182f), r, vf_set1(0.5f)));
     p = vf_add(vf_fma(p, r2, r), vf_set1(1.0f));
+#if defined(BW_VEC_AVX512)
+    return vf_scale(p, n);
+#else
     vf half = vf_round(vf_mul(n, vf_set1(0.5f)));
     return vf_mul(vf_mul(p, vf_pow2(half)), vf_pow2(vf_sub(n, half)));
+#endif
 }
 
 /* e^(high + low) for high in [-104, 89] that may have many digits, and a small low. */
@@ -122,10 +126,17 @@ BW_INLINE vf vf_exp_sum(vf high, vf low)
     return vf_exp_scaled(vf_add(vf_fnma(n, vf_set1(-2.12194440e-4f), r), low), n);
 }
 
+/* e^x for x in [-104, 89]. */
+BW_INLINE vf vf_exp_between(vf x)
+{
+    vf bits, n = vf_round_product(x, 1.44269504f, &bits);
+    return vf_exp_scaled(vf_fnma(n, vf_set1(-2.12194440e-4f), vf_fnma(n, vf_set1(0.693359375f), x)), n);
+}
+
 /* e^x, relative error below 1e-7, everywhere from subnormal results to infinity. */
 BW_INLINE vf vf_exp_all(vf x)
 {
-    return vf_exp_sum(vf_clamp(x, -104.0f, 89.0f), vf_set1(0.0f));
+    return vf_exp_between(vf_clamp(x, -104.0f, 89.0f));
 }
 
 /* e^x - 1, relative error below 3e-7. */
@@ -180,24 +191,108 @@ BW_INLINE vf_half64 vf_pick64(vf_half64_bits mask, vf_half64 yes, vf_half64 no)
     return (vf_half64)((mask & (vf_half64_bits)yes) | (~mask & (vf_half64_bits)no));
 }
 
+/* Of those: half a vector to f64 and back (which compilers' own conversions of vectors do piece by piece), two halves
+ * as one, a b + c, a / b for b in [1, 3] with a relative error below 2^-40, and x held between two limits, NaN stays
+ * NaN. */
+#if defined(BW_VEC_AVX512)
+BW_INLINE vf_half64 vf_widen(vf_half32 x)
+{
+    return (vf_half64)_mm512_cvtps_pd((__m256)x);
+}
+BW_INLINE vf_half32 vf_narrow(vf_half64 x)
+{
+    return (vf_half32)_mm512_cvtpd_ps((__m512d)x);
+}
+BW_INLINE vf vf_join(vf_half32 low, vf_half32 high)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512((__m256)low), (__m256)high, 1);
+}
+BW_INLINE vf_half64 vf_fma64(vf_half64 a, vf_half64 b, double c)
+{
+    return (vf_half64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, _mm512_set1_pd(c));
+}
+BW_INLINE vf_half64 vf_div64(vf_half64 a, vf_half64 b)
+{
+    __m512d x = (__m512d)a, y = (__m512d)b, inverse = _mm512_rcp14_pd(y), q = _mm512_mul_pd(x, inverse);
+    q = _mm512_fmadd_pd(_mm512_fnmadd_pd(q, y, x), inverse, q);
+    return (vf_half64)_mm512_fmadd_pd(_mm512_fnmadd_pd(q, y, x), inverse, q);
+}
+BW_INLINE vf_half64 vf_clamp64(vf_half64 x, double low, double high)
+{
+    return (vf_half64)_mm512_min_pd(_mm512_set1_pd(high), _mm512_max_pd(_mm512_set1_pd(low), (__m512d)x));
+}
+#elif defined(BW_VEC_AVX2)
+BW_INLINE vf_half64 vf_widen(vf_half32 x)
+{
+    return (vf_half64)_mm256_cvtps_pd((__m128)x);
+}
+BW_INLINE vf_half32 vf_narrow(vf_half64 x)
+{
+    return (vf_half32)_mm256_cvtpd_ps((__m256d)x);
+}
+BW_INLINE vf vf_join(vf_half32 low, vf_half32 high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256((__m128)low), (__m128)high, 1);
+}
+BW_INLINE vf_half64 vf_fma64(vf_half64 a, vf_half64 b, double c)
+{
+    return (vf_half64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, _mm256_set1_pd(c));
+}
+BW_INLINE vf_half64 vf_div64(vf_half64 a, vf_half64 b)
+{
+    return a / b;
+}
+BW_INLINE vf_half64 vf_clamp64(vf_half64 x, double low, double high)
+{
+    return (vf_half64)_mm256_min_pd(_mm256_set1_pd(high), _mm256_max_pd(_mm256_set1_pd(low), (__m256d)x));
+}
+#else
+BW_INLINE vf_half64 vf_widen(vf_half32 x)
+{
+    return __builtin_convertvector(x, vf_half64);
+}
+BW_INLINE vf_half32 vf_narrow(vf_half64 x)
+{
+    return __builtin_convertvector(x, vf_half32);
+}
+BW_INLINE vf vf_join(vf_half32 low, vf_half32 high)
+{
+    const vf_half32 halves[2] = {low, high};
+    vf out;
+    memcpy(&out, halves, sizeof out);
+    return out;
+}
+BW_INLINE vf_half64 vf_fma64(vf_half64 a, vf_half64 b, double c)
+{
+    return a * b + c;
+}
+BW_INLINE vf_half64 vf_div64(vf_half64 a, vf_half64 b)
+{
+    return a / b;
+}
+BW_INLINE vf_half64 vf_clamp64(vf_half64 x, double low, double high)
+{
+    const vf_half64 zero = {0}, most = zero + high, least = zero + low;
+    return vf_pick64((vf_half64_bits)(x > most), most, vf_pick64((vf_half64_bits)(x < least), least, x));
+}
+#endif
+
 /* p (e ln2 + log(1 + f)) = n ln2 + r, in f64: log(1 + f) = 2 atanh(s) with s = f / (2 + f), |s| < 0.172, by its series.
  * Clamped to where e^ is 0 or infinite in f32. */
 BW_INLINE vf_half32 vf_pow_reduce(vf_half32 e32, vf_half32 f32, double p, vf_half32 *n_out)
 {
     const double ln2 = 0.69314718055994530942;
-    vf_half64 e = __builtin_convertvector(e32, vf_half64), f = __builtin_convertvector(f32, vf_half64);
-    vf_half64 s = f / (f + 2.0), z = s * s;
-    vf_half64 q = z * (1.0 / 13) + 1.0 / 11;
-    q = q * z + 1.0 / 9;
-    q = q * z + 1.0 / 7;
-    q = q * z + 1.0 / 5;
-    q = q * z + 1.0 / 3;
-    vf_half64 t = (e * ln2 + 2.0 * (s + s * z * q)) * p;
-    const vf_half64 zero = {0}, most = zero + 89.5, least = zero - 104.5;
-    t = vf_pick64((vf_half64_bits)(t > most), most, vf_pick64((vf_half64_bits)(t < least), least, t));
+    vf_half64 e = vf_widen(e32), f = vf_widen(f32);
+    vf_half64 s = vf_div64(f, f + 2.0), z = s * s;
+    vf_half64 q = vf_fma64(z, (vf_half64){0} + 1.0 / 13, 1.0 / 11);
+    q = vf_fma64(q, z, 1.0 / 9);
+    q = vf_fma64(q, z, 1.0 / 7);
+    q = vf_fma64(q, z, 1.0 / 5);
+    q = vf_fma64(q, z, 1.0 / 3);
+    vf_half64 t = vf_clamp64((e * ln2 + 2.0 * (s + s * z * q)) * p, -104.5, 89.5);
     vf_half64 n = (t * 1.44269504088896340736 + 0x1.8p52) - 0x1.8p52;
-    *n_out = __builtin_convertvector(n, vf_half32);
-    return __builtin_convertvector(t - n * ln2, vf_half32);
+    *n_out = vf_narrow(n);
+    return vf_narrow(t - n * ln2);
 }
 
 /* x^p as C's pow, relative error below 1e-7. Everything that depends on p alone is the same for all lanes. */
@@ -217,8 +312,8 @@ BW_INLINE vf vf_pow(vf x, double p)
     memcpy(halves + 2, &f, sizeof f);
     for (int k = 0; k < 2; k++)
         r_halves[k] = vf_pow_reduce(halves[k], halves[2 + k], p, &n_halves[k]);
-    memcpy(&r, r_halves, sizeof r);
-    memcpy(&n, n_halves, sizeof n);
+    r = vf_join(r_halves[0], r_halves[1]);
+    n = vf_join(n_halves[0], n_halves[1]);
     out = vf_exp_scaled(r, n);
     const vf infinity = vf_set1(INFINITY), zero = vf_set1(0.0f);
     out = vf_pick(vf_equal(a, zero), p > 0 ? zero : infinity, out);
@@ -231,7 +326,35 @@ BW_INLINE vf vf_pow(vf x, double p)
     return vf_pick(vf_is_nan(x), x, out);
 }
 
-/* sin and cos for |x| < 2^20, relative error below 2e-7: the angle is reduced in f64. */
+/* sin and cos for |x| < 2^20, relative error below 2e-7. With fused multiply-adds x - n pi is reduced in f32: pi's
+ * first part times n is subtracted exactly, and the rest in two parts; then |r| < pi / 2 + 0.063 and sin r is a minimax
+ * polynomial. Without them the angle is reduced in f64. */
+#if defined(BW_VEC_AVX512) || defined(BW_VEC_AVX2)
+BW_INLINE vf vf_minus_pi(vf x, vf n)
+{
+    return vf_fnma(n, vf_set1(-3.430249e-15f), vf_fnma(n, vf_set1(-8.742278e-8f), vf_fnma(n, vf_set1(3.14159274f), x)));
+}
+BW_INLINE vf vf_sin_reduced(vf r)
+{
+    vf z = vf_mul(r, r), p = vf_set1(2.59315834e-06f);
+    p = vf_fma(p, z, vf_set1(-0.000198039721f));
+    p = vf_fma(p, z, vf_set1(0.00833299104f));
+    p = vf_fma(p, z, vf_set1(-0.166666567f));
+    return vf_fma(vf_mul(p, z), r, r);
+}
+BW_INLINE vf vf_sin(vf x)
+{
+    vf bits, n = vf_round_product(x, 0.318309886f, &bits);
+    return (vf)((vu)vf_sin_reduced(vf_minus_pi(x, n)) ^ (vu)bits << 31);
+}
+/* With n + 1/2 in place of n: cos x = -(-1)^n sin(x - (n + 1/2) pi). */
+BW_INLINE vf vf_cos(vf x)
+{
+    const vf units = vf_set1(0x1.8p23f), half = vf_set1(0.5f);
+    vf bits = vf_add(vf_fma(x, vf_set1(0.318309886f), vf_set1(-0.5f)), units), n = vf_sub(bits, units);
+    return (vf)((vu)vf_sin_reduced(vf_minus_pi(x, vf_add(n, half))) ^ ~(vu)bits << 31);
+}
+#else
 BW_INLINE vf vf_sin(vf x)
 {
     vf s, c;
@@ -244,12 +367,13 @@ BW_INLINE vf vf_cos(vf x)
     vf_sincos_angle(1.0, x, &s, &c);
     return c;
 }
+#endif
 
 /* 1 / (1 + e^-x), relative error below 2e-7, subnormal results too. */
 BW_INLINE vf vf_logistic(vf x)
 {
-    vf one = vf_set1(1.0f), e = vf_exp_all(vf_neg(vf_abs(x)));
-    return vf_div(vf_pick(vf_less(x, vf_set1(0.0f)), e, one), vf_add(one, e));
+    vf one = vf_set1(1.0f), e = vf_exp_between(vf_max(vf_set1(-104.0f), vf_neg(vf_abs(x))));
+    return vf_div_near(vf_select_less(x, vf_set1(0.0f), e, one), vf_add(one, e));
 }
 
 /* erfc(z) / 2 for z in [0, 10.3], given t = 1 / (1 + z/2) and -z^2 as a sum: t e^(-z^2 + P(t)) / 2. P is summed in

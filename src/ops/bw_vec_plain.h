@@ -101,6 +101,16 @@ BW_INLINE vf vf_pow2(vf n)
     vf_bits i = (vf_bits)(n + vf_set1(12582912.0f)) - 0x4b400000;
     return (vf)((i + 127) << 23);
 }
+/* p 2^n for integral n in [-126, 128]. */
+BW_INLINE vf vf_scale(vf p, vf n)
+{
+    return vf_mul(p, vf_pow2(n));
+}
+/* a / b for b in [1, 2], within an ulp. */
+BW_INLINE vf vf_div_near(vf a, vf b)
+{
+    return vf_div(a, b);
+}
 /* v, but 0 where x < limit. */
 BW_INLINE vf vf_zero_where_less(vf v, vf x, vf limit)
 {

@@ -168,6 +168,7 @@ bw_status bw_op_prepare(bw_op_call *call, const bw_device *device, const char *f
     call->kernel = NULL;
     call->launch = NULL;
     call->scratch_bytes = 0;
+    call->n_members = device->kind == BW_DEVICE_CPU ? bw_team_size(device->team) : 0;
     if (device->kind != BW_DEVICE_CPU) {
         BW_TRY(prepare_gpu(call, device, force, err));
         if (has_no_elements(call)) {
@@ -210,8 +211,10 @@ int bw_op_list_variants(const bw_op_call *call, const bw_device *device, const c
     }
     if (n < max)
         names[n++] = "ref";
+    bw_op_call here = *call;
+    here.n_members = bw_team_size(device->team);
     for (int i = 0; i < N_VARIANTS; i++)
-        if (variants[i].op == call->op && variants[i].supports(call, device->cpu) && n < max)
+        if (variants[i].op == call->op && variants[i].supports(&here, device->cpu) && n < max)
             names[n++] = variants[i].name;
     return n;
 }

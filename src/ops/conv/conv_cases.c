@@ -133,6 +133,24 @@ static void conv_cases(bw_case_sink *sink, one_fn *one, bool is_transposed)
                 v.has_gaps = layout == BW_CASE_GAPS;
                 one(sink, types[t], &v);
             }
+    /* Work that is shared by batch items, groups, channels and rows, with every kind of edge. */
+    static const conv_case shared[] = {
+        {3, 8, 24, 11, 13, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 12, 18, 13, 29, 3, 3, {2, 2, 1, 1, 1, 1, 0, 0, 6}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 16, 100, 7, 9, 3, 2, {1, 1, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 5, 7, 40, 45, 3, 5, {1, 2, 2, 4, 2, 2, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {2, 32, 17, 29, 31, 1, 1, {1, 1, 0, 0, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 24, 24, 30, 33, 3, 3, {2, 1, 1, 1, 1, 1, 0, 0, 24}, BW_CASE_CONTIGUOUS, false, false},
+    };
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        for (int has_gaps = 0; has_gaps < 2; has_gaps++) {
+            conv_case v = shared[i];
+            v.is_transposed = is_transposed;
+            v.has_gaps = has_gaps;
+            v.p.output_padding_h = is_transposed && v.p.stride_h > 1;
+            one(sink, BW_F32, &v);
+            one(sink, BW_BF16, &v);
+        }
     /* Beyond one block in every direction. */
     conv_case large = {1, 24, 70, 20, 36, 3, 4, {1, 1, 1, 2, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, is_transposed, false};
     one(sink, BW_F32, &large);

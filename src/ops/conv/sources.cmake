@@ -1,4 +1,4 @@
-bw_op_sources(conv/conv_ref.c conv/planes_ref.c conv/conv_typed.c conv/planes_typed.c conv/conv_plain.c)
+bw_op_sources(conv/conv_ref.c conv/planes_ref.c conv/conv_typed.c conv/planes_typed.c conv/conv_plain.c conv/conv_onednn.c)
 if(BW_X86)
   bw_op_sources(conv/conv_avx2.c conv/conv_avx512.c)
 endif()

@@ -1,4 +1,4 @@
-bw_op_sources(matmul/matmul_ref.c matmul/matmul_typed.c matmul/matmul_plain.c)
+bw_op_sources(matmul/matmul_ref.c matmul/matmul_typed.c matmul/matmul_plain.c matmul/matmul_onednn.c)
 if(BW_X86)
   bw_op_sources(matmul/matmul_avx2.c matmul/matmul_avx512.c)
 endif()
