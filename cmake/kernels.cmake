@@ -36,7 +36,7 @@ else()
 endif()
 
 set(BW_HIP_FLAGS -x hip --cuda-device-only --no-gpu-bundle-output -fuse-cuid=none -nogpuinc -nogpulib -nostdinc
-    -nostdinc++ -std=c++17 -O3 -ffp-contract=fast -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
+    -nostdinc++ -std=c++17 -O3 -ffp-contract=fast-honor-pragmas -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
 set(BW_NVCC_FLAGS -x cu -cubin -std=c++17 -O3 -Xptxas -v)
 
 # bw_kernels_library(FILES...): the library of all code objects. FILES: .hip sources, absolute.

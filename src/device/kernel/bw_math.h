@@ -62,7 +62,7 @@ BW_DEVICE double bw_product(double a, double b)
 {
     double p = a * b;
 #if defined(__AMDGCN__)
-    __asm__("" : "+v"(p)); /* -ffp-contract=fast fuses whatever pragmas say */
+    __asm__("" : "+v"(p)); /* not even by -ffp-contract=fast, which ignores pragmas */
 #endif
     return p;
 }
