@@ -60,10 +60,11 @@ BW_DEVICE double bw_from_bits(uint64_t x)
 }
 BW_DEVICE double bw_product(double a, double b)
 {
-#if defined(__clang__)
-#pragma clang fp contract(off)
+    double p = a * b;
+#if defined(__AMDGCN__)
+    __asm__("" : "+v"(p)); /* not even by -ffp-contract=fast, which ignores pragmas */
 #endif
-    return a * b;
+    return p;
 }
 BW_DEVICE double bw_ldexp(double x, int n)
 {
