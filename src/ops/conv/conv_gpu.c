@@ -33,7 +33,7 @@ static void *advance(const bw_tensor *t, int64_t item)
 static bw_status run_conv(const bw_op_call *call, bw_device *device, const bw_conv *c, void **args, int64_t *first_tile,
                           int64_t *first_y, bw_err *err)
 {
-    enum { FEW_OUT = 16, FEW_IN = 8 };
+    enum { FEW_OUT = 12, FEW_IN = 8 };
     bool is_each = c->group_out < FEW_OUT || c->group_in < FEW_IN;
     bw_entry entry;
     bw_op_get_entry(call, &entry);

@@ -4,6 +4,7 @@
 
 enum { BLOCK = 256 };
 typedef bw_in_registers<32> values;
+typedef bw_in_column<32> column;
 
 /* The legacy kinds and the kinds with lists: encode(x, w, out). importance: [K] or null. */
 template <typename F>
@@ -27,6 +28,32 @@ BW_DEVICE void blocks_of_32(const bw_quantize_args &p, const float *x, const flo
     encode(v, w, y + place.y / 32 * bytes);
 }
 
+/* The same with values in shared memory, for encoders that search: unrolled, they would keep a mask per comparison. */
+template <typename F>
+BW_DEVICE void searched_blocks_of_32(const bw_quantize_args &p, const float *x, const float *importance, uint8_t *y, int bytes,
+                                     F encode)
+{
+    BW_SHARED float x_tile[32][BW_QUANTIZE_THREADS], w_tile[32][BW_QUANTIZE_THREADS]; /* each thread its own column */
+    const int thread = bw_thread();
+    const int64_t block = p.first_block + bw_grid_thread();
+    if (block >= p.n_blocks)
+        return;
+    const bw_quantize_place place = bw_quantize_find(p, block, 32);
+    float most = 0;
+    for (int i = 0; i < 32; i++) {
+        float w = importance ? bw_quantize_importance(importance[place.column + i]) : 0.0f;
+        x_tile[i][thread] = bw_quantize_value(x[place.x + i]);
+        w_tile[i][thread] = w;
+        most = w > most ? w : most;
+    }
+    for (int i = 0; i < 32; i++)
+        w_tile[i][thread] = most > 0 ? w_tile[i][thread] / most : 1.0f;
+    column v, w;
+    v.v = &x_tile[0][thread];
+    w.v = &w_tile[0][thread];
+    encode(v, w, y + place.y / 32 * bytes);
+}
+
 BW_DEVICE void store_half(uint8_t *out, float f)
 {
     uint32_t h = bw_half_bits(f);
@@ -34,9 +61,9 @@ BW_DEVICE void store_half(uint8_t *out, float f)
     out[1] = (uint8_t)(h >> 8);
 }
 /* q: a function of the element's number. */
-template <typename F> BW_DEVICE void store_nibbles(uint8_t *out, F q)
+template <int UNROLL = 16, typename F> BW_DEVICE void store_nibbles(uint8_t *out, F q)
 {
-#pragma unroll
+#pragma unroll UNROLL
     for (int i = 0; i < 16; i++)
         out[i] = (uint8_t)((q(i) & 15u) | q(i + 16) << 4);
 }
@@ -102,13 +129,13 @@ BW_DEVICE void encode_q8_0(const values &x, uint8_t *out)
         out[2 + i] = (uint8_t)round_away(x[i] * inverse);
 }
 
-BW_DEVICE void encode_iq4_nl(const values &x, const values &w, uint8_t *out)
+BW_DEVICE void encode_iq4_nl(const column &x, const column &w, uint8_t *out)
 {
     uint32_t d = bw_half_bits(bw_iq4_search(x, w));
     float inverse = bw_inverse(bw_half_of(d));
     out[0] = (uint8_t)d;
     out[1] = (uint8_t)(d >> 8);
-    store_nibbles(out + 2, [&](int i) { return bw_iq4_number(x[i] * inverse); });
+    store_nibbles<1>(out + 2, [&](int i) { return bw_iq4_number(x[i] * inverse); });
 }
 
 /* The nearest E2M1 of f / 2, ties to the smaller magnitude. */
@@ -132,7 +159,7 @@ BW_DEVICE int exponent_of(float f)
     return (int)(bw_bits(f * 0x1p24f) >> 23) - 126 - 24;
 }
 
-BW_DEVICE void encode_mxfp4(const values &x, const values &w, uint8_t *out)
+BW_DEVICE void encode_mxfp4(const column &x, const column &w, uint8_t *out)
 {
     float most = bw_abs(bw_extreme(x));
     int chosen = 0;
@@ -143,7 +170,6 @@ BW_DEVICE void encode_mxfp4(const values &x, const values &w, uint8_t *out)
         for (int e = bw_clamp_int(e0 - 1, 0, 254); e <= bw_clamp_int(e0 + 1, 0, 254); e++) {
             float d = bw_e8m0_half((uint32_t)e), inverse = bw_inverse(d);
             double error = 0;
-#pragma unroll
             for (int i = 0; i < 32; i++) {
                 double off = (double)d * (double)bw_fp4_value(nearest_fp4(x[i] * inverse)) - (double)x[i];
                 error += (double)w[i] * off * off;
@@ -156,7 +182,7 @@ BW_DEVICE void encode_mxfp4(const values &x, const values &w, uint8_t *out)
     }
     out[0] = (uint8_t)chosen;
     float inverse = bw_inverse(bw_e8m0_half((uint32_t)chosen));
-    store_nibbles(out + 1, [&](int i) { return most > 0 ? nearest_fp4(x[i] * inverse) : 0u; });
+    store_nibbles<1>(out + 1, [&](int i) { return most > 0 ? nearest_fp4(x[i] * inverse) : 0u; });
 }
 
 #define BLOCKS(name, n_bytes, encode)                                                                                  \
@@ -172,8 +198,15 @@ BLOCKS(q4_1, 20, encode_affine<15>(v, out))
 BLOCKS(q5_0, 22, encode_symmetric<16>(v, out))
 BLOCKS(q5_1, 24, encode_affine<31>(v, out))
 BLOCKS(q8_0, 34, encode_q8_0(v, out))
-BLOCKS(iq4_nl, 18, encode_iq4_nl(v, w, out))
-BLOCKS(mxfp4, 17, encode_mxfp4(v, w, out))
+#define SEARCHED(name, n_bytes, encode)                                                                                \
+    BW_KERNEL(BW_QUANTIZE_THREADS, quantize_##name)                                                                    \
+    (const bw_quantize_args p, const float *x, const float *importance, uint8_t *y)                                    \
+    {                                                                                                                  \
+        searched_blocks_of_32(p, x, importance, y, n_bytes,                                                            \
+                              [](const column &v, const column &w, uint8_t *out) { encode(v, w, out); });              \
+    }
+SEARCHED(iq4_nl, 18, encode_iq4_nl)
+SEARCHED(mxfp4, 17, encode_mxfp4)
 
 /* Plain types: blocks of one element. importance plays no part. */
 #define PLAIN(name, T, put)                                                                                            \

@@ -29,6 +29,8 @@ bw_status bw_quantize_gpu(const bw_op_call *call, bw_device *device, bw_err *err
         bool has_16_groups = y->dtype == BW_Q2_K || y->dtype == BW_Q3_K || y->dtype == BW_Q6_K;
         threads = 64;
         each = has_16_groups ? 4 : 8;
+    } else if (y->dtype == BW_IQ4_NL || y->dtype == BW_MXFP4) {
+        threads = each = 64;
     }
     void *x_data = x->data, *y_data = y->data, *importance = call->n_in == 2 && call->in[1] ? call->in[1]->data : NULL;
     void *args[] = {&p, &x_data, &importance, &y_data};
