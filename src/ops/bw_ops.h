@@ -151,6 +151,7 @@ typedef struct bw_attention_params {
 #include "quantized/bw_quantized.h"
 #include "random/bw_random.h"
 #include "reduce/bw_reduce.h"
+#include "sample/bw_sample.h"
 #include "sort/bw_sort.h"
 #include "ternary/bw_ternary.h"
 #include "unary/bw_unary.h"
