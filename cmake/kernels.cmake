@@ -36,7 +36,7 @@ else()
 endif()
 
 set(BW_HIP_FLAGS -x hip --cuda-device-only --no-gpu-bundle-output -fuse-cuid=none -nogpuinc -nogpulib -nostdinc
-    -nostdinc++ -std=c++17 -O3 -ffp-contract=fast -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
+    -nostdinc++ -std=c++17 -O3 -ffp-contract=fast-honor-pragmas -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
 set(BW_NVCC_FLAGS -x cu -cubin -std=c++17 -O3 -Xptxas -v)
 
 # bw_kernels_library(FILES...): the library of all code objects. FILES: .hip sources, absolute.
@@ -53,15 +53,22 @@ function(bw_kernels_library)
     get_filename_component(family ${file} NAME_WE)
     get_filename_component(folder ${file} DIRECTORY)
     file(GLOB headers ${folder}/bw_*.h)
+    # *_exact.hip: products are rounded before they are added, for results that must equal the CPU's bit for bit
+    set(gfx_flags "")
+    set(nvcc_flags "")
+    if(family MATCHES "_exact$")
+      set(gfx_flags -ffp-contract=off)
+      set(nvcc_flags -fmad=false)
+    endif()
     foreach(target ${BW_GFX_TARGETS} ${BW_SM_TARGETS})
       if(target MATCHES "^gfx")
         set(name ${target})
         set(object ${out}/${family}.${name}.hsaco)
-        set(command ${BW_CLANG_HIP} ${BW_HIP_FLAGS} --offload-arch=${target} ${includes} ${file} -o ${object})
+        set(command ${BW_CLANG_HIP} ${BW_HIP_FLAGS} ${gfx_flags} --offload-arch=${target} ${includes} ${file} -o ${object})
       else()
         set(name sm_${target})
         set(object ${out}/${family}.${name}.cubin)
-        set(command ${BW_NVCC} ${BW_NVCC_FLAGS} -arch=${name} ${includes} ${file} -o ${object})
+        set(command ${BW_NVCC} ${BW_NVCC_FLAGS} ${nvcc_flags} -arch=${name} ${includes} ${file} -o ${object})
       endif()
       # what the compiler says of registers and spills is kept beside the object, and shown when it fails
       add_custom_command(OUTPUT ${object} DEPENDS ${file} ${prelude} ${headers} VERBATIM

@@ -13,6 +13,9 @@ enum { BW_GPU_MAX_EXTRA = 4 };
  * divide in 32 bits. */
 bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra,
                       bw_err *err);
+/* The same for kernels over bw_for_each_once. */
+bw_status bw_gpu_each_once(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra,
+                           bw_err *err);
 /* The full name of a call's entry point. */
 void bw_gpu_entry_name(const bw_op_call *call, char name[64]);
 

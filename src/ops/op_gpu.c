@@ -21,7 +21,9 @@ static bool is_dense(const bw_loop *loop)
     return dense;
 }
 
-bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra, bw_err *err)
+/* walks: whether the kernel walks the rest of a dense loop in strides of the grid. */
+static bw_status each(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra, bool walks,
+                      bw_err *err)
 {
     const bw_tensor *tensors[BW_LOOP_MAX_TENSORS];
     char *data[BW_LOOP_MAX_TENSORS];
@@ -42,7 +44,7 @@ bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void 
     if (loop.n == 0)
         return BW_OK;
     enum { MOST = INT32_MAX };
-    bool is_even = is_dense(&loop);
+    bool is_even = walks && is_dense(&loop);
     int64_t rows = loop.dims[0], row = loop.n / rows, step = rows;
     if (loop.n > MOST && !is_even) {
         if (row > MOST)
@@ -62,6 +64,17 @@ bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void 
         BW_TRY(bw_gpu_run(device, name, &grid, args, err));
     }
     return BW_OK;
+}
+
+bw_status bw_gpu_each(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra, bw_err *err)
+{
+    return each(call, device, n_in, extra, n_extra, true, err);
+}
+
+bw_status bw_gpu_each_once(const bw_op_call *call, bw_device *device, int n_in, void *const *extra, int n_extra,
+                           bw_err *err)
+{
+    return each(call, device, n_in, extra, n_extra, false, err);
 }
 
 bw_status bw_gpu_each_1(const bw_op_call *call, bw_device *device, bw_err *err)

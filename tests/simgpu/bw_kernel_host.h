@@ -28,6 +28,7 @@ template <int MAX_THREADS> struct sim_void {
 #define BW_KERNEL(block, name) extern "C" typename sim_void<block>::type name
 /* Function-local, so that its mangled name tells it apart (sim_shared_init). */
 #define BW_SHARED static
+#define BW_DEVICE_TABLE static const
 
 #define SIM_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define SIM_AT file, line

@@ -18,6 +18,8 @@
 #error "device code is compiled by clang -x hip or by nvcc"
 #endif
 
+#include "bw_math.h"
+
 /* Storage types. All arithmetic is in f32 or f64: load and store convert. */
 struct bw_bf16 {
     uint16_t bits;
@@ -223,6 +225,23 @@ template <int N, typename F> BW_DEVICE void bw_for_each(const bw_loop &loop, F b
         bw_loop_offsets<N, uint32_t>(loop, (uint32_t)bw_grid_thread(), at);
         body(at);
     }
+}
+
+/* The same with one thread per element of dense loops too: for long formulas, whose constants a loop would keep in scalar
+ * registers. The host: bw_gpu_each_once. */
+template <int N, typename F> BW_DEVICE void bw_for_each_once(const bw_loop &loop, F body)
+{
+    int64_t at[N], i = bw_grid_thread();
+    if (i >= loop.n)
+        return;
+    if (bw_loop_is_dense(loop, N)) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            at[k] = i;
+    } else {
+        bw_loop_offsets<N, uint32_t>(loop, (uint32_t)i, at);
+    }
+    body(at);
 }
 
 #endif

@@ -18,6 +18,8 @@ typedef __UINT64_TYPE__ uint64_t;
 #define BW_KERNEL(block, name)                                                                                         \
     extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, block), visibility("protected"))) void name
 #define BW_SHARED static __attribute__((shared))
+/* A constant table in device memory, read with any index per lane. */
+#define BW_DEVICE_TABLE static __attribute__((device)) const
 
 typedef _Float16 bw_f16;
 
@@ -92,14 +94,13 @@ BW_DEVICE double bw_shuffle_xor(double x, int mask)
     return __builtin_bit_cast(double, (uint64_t)high << 32 | low);
 }
 
-/* Elementary functions. f32: e^x and 2^x by the hardware's 2^x (1 ulp) after an exact split of x / ln 2. */
+/* Elementary functions. f32: e^x by the hardware's 2^x (1 ulp) of x / ln 2 less its nearest integer: one rounding, at
+ * 2^-25, then the rest of 1 / ln 2. No product here is rounded alone, so none can be fused wrongly. */
 BW_DEVICE float bw_exp(float x)
 {
-#pragma clang fp contract(off)                             /* hi must be rounded: lo holds the rest */
     const float log2e = 1.44269502f, low = 1.92596299e-8f; /* the two add to log2(e) */
-    float hi = x * log2e, lo = __builtin_fmaf(x, log2e, -hi);
-    lo = __builtin_fmaf(x, low, lo);
-    float n = __builtin_rintf(hi), r = __builtin_amdgcn_exp2f((hi - n) + lo);
+    float n = __builtin_rintf(x * log2e);
+    float r = __builtin_amdgcn_exp2f(__builtin_fmaf(x, low, __builtin_fmaf(x, log2e, -n)));
     r = __builtin_ldexpf(r, (int)n);
     r = x > 88.8f ? __builtin_inff() : r;
     return x < -103.98f ? 0.0f : r;

@@ -10,6 +10,8 @@
 #define BW_DEVICE_SPECIAL __device__ __forceinline__ __attribute__((unused))
 #define BW_KERNEL(block, name) extern "C" __global__ __launch_bounds__(block) void name
 #define BW_SHARED static __shared__
+/* A constant table in device memory, read with any index per lane. */
+#define BW_DEVICE_TABLE static __device__ const
 
 typedef __half bw_f16;
 

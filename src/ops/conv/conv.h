@@ -4,22 +4,7 @@
 #define BW_CONV_INTERNAL_H
 
 #include "bw_op_check.h"
-
-/* One axis: `size` inputs, `out` outputs, `kernel` taps. */
-typedef struct bw_conv_axis {
-    int64_t size, out, kernel, stride, padding, dilation;
-} bw_conv_axis;
-
-/* The four convolutions, and im2col (w_* are 0 there and c_out is 0). */
-typedef struct bw_conv {
-    bool is_transposed;
-    int64_t batch, c_in, c_out, groups, group_in, group_out; /* group_*: channels of one group */
-    bw_conv_axis h, w;
-    int64_t x_batch, x_channel, x_h, x_w; /* strides in elements */
-    int64_t w_out, w_in, w_h, w_w;        /* the weights': along output and input channels of a group, and taps */
-    int64_t w_group;                      /* from one group's weights to the next's */
-    int64_t y_batch, y_channel, y_h, y_w;
-} bw_conv;
+#include "conv/bw_conv_args.h"
 
 void bw_conv_get(const bw_op_call *call, bw_conv *c);
 
@@ -67,12 +52,6 @@ static inline bw_conv_run bw_conv_find_run(const bw_conv *c, const bw_conv_axis 
     high = high < end ? high : end;
     return (bw_conv_run){high > low ? high - low : 0, low, 1, low * axis->stride + offset, axis->stride};
 }
-
-/* Pooling and upsampling: planes of x [N, C, H, W] to planes of y. */
-typedef struct bw_planes {
-    int64_t batch, channels, h, w, out_h, out_w;
-    int64_t x[4], y[4]; /* strides in elements */
-} bw_planes;
 
 void bw_planes_get(const bw_op_call *call, bw_planes *p);
 
