@@ -139,7 +139,7 @@ typedef struct linear_case {
 static double half_step(bw_case_sink *sink, bw_dtype dtype, bool is_packed, int64_t t, int64_t k)
 {
     bool has_planes = bw_linear_choose_layout(bw_cases_device(sink), dtype, 1, 256) != BW_LAYOUT_PLAIN;
-    bool is_exact = t <= BW_LINEAR_FEW && is_packed && (has_planes || !bw_dtype_is_quantised(dtype));
+    bool is_exact = t <= BW_LINEAR_FEW && ((is_packed && has_planes) || !bw_dtype_is_quantised(dtype));
     if (bw_cases_device(sink)->kind == BW_DEVICE_CPU || is_exact || dtype == BW_F32)
         return 0;
     return 4 * (dtype == BW_BF16 ? 0x1p-8 : 0x1p-11) * sqrt((double)k);
