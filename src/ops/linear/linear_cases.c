@@ -60,11 +60,32 @@ void bw_op_quantise_act_cases(bw_case_sink *sink)
 
 enum { MAX_WEIGHTS = 96 * 1024, MAX_X = 96 * 1024 };
 
+/* A block of a type that has no encoder: random bytes that decode to numbers of moderate size. */
+static void fill_block(bw_case_sink *sink, bw_dtype dtype, uint8_t *block)
+{
+    enum { MOST_ELEMENTS = 256 };
+    float values[MOST_ELEMENTS];
+    bool fits = false;
+    while (!fits) {
+        for (int64_t i = 0; i < bw_dtype_block_bytes(dtype); i++)
+            block[i] = (uint8_t)bw_cases_between(sink, 0, 255);
+        bw_decode_row(dtype, block, values, bw_dtype_block_elements(dtype), NULL);
+        fits = true;
+        for (int64_t i = 0; i < bw_dtype_block_elements(dtype); i++)
+            fits = fits && fabsf(values[i]) <= 2; /* not NaN either */
+    }
+}
+
 /* A plain weight [n, k], normal values where the type can be encoded. */
 static void fill_plain(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t k, uint8_t *plain)
 {
     static float row[MAX_WEIGHTS];
     int64_t row_bytes = bw_dtype_bytes(dtype, k);
+    if (!bw_can_encode(dtype)) {
+        for (int64_t i = 0; i < n * row_bytes; i += bw_dtype_block_bytes(dtype))
+            fill_block(sink, dtype, plain + i);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < k; j++)
             row[j] = (float)bw_rng_normal(bw_cases_rng(sink));
@@ -111,12 +132,15 @@ typedef struct linear_case {
 } linear_case;
 
 /* What matrix units add to an element's error: GPUs round to 16 bits what they multiply when there are more than
- * BW_LINEAR_FEW rows, float weights' activations (quantised weights' arrive rounded) and quantised weights. Roundings
- * are independent, so the errors of k products of mean size 1 add up to sqrt(k) of one's, at most 2^-11 of it (bf16
- * 2^-8), 0.4 of that on average; a scale's and a weight's own rounding are two; 4 is then six standard deviations. */
-static double half_step(bw_case_sink *sink, bw_dtype dtype, int64_t t, int64_t k)
+ * BW_LINEAR_FEW rows (and always for blocks in GGUF's own order), float weights' activations (quantised weights' arrive
+ * rounded) and quantised weights. Roundings are independent, so the errors of k products of mean size 1 add up to
+ * sqrt(k) of one's, at most 2^-11 of it (bf16 2^-8), 0.4 of that on average; a scale's and a weight's own rounding are
+ * two; 4 is then six standard deviations. */
+static double half_step(bw_case_sink *sink, bw_dtype dtype, bool is_packed, int64_t t, int64_t k)
 {
-    if (bw_cases_device(sink)->kind == BW_DEVICE_CPU || t <= BW_LINEAR_FEW || dtype == BW_F32)
+    bool has_planes = bw_linear_choose_layout(bw_cases_device(sink), dtype, 1, 256) != BW_LAYOUT_PLAIN;
+    bool is_exact = t <= BW_LINEAR_FEW && ((is_packed && has_planes) || !bw_dtype_is_quantised(dtype));
+    if (bw_cases_device(sink)->kind == BW_DEVICE_CPU || is_exact || dtype == BW_F32)
         return 0;
     return 4 * (dtype == BW_BF16 ? 0x1p-8 : 0x1p-11) * sqrt((double)k);
 }
@@ -137,7 +161,7 @@ static void try_linear(bw_case_sink *sink, linear_case m)
     bw_case_out_strided(c, BW_F32, 2, (int64_t[]){m.t, m.n}, (int64_t[]){m.n + m.out_gap, 1});
     bw_case_params(c, &(bw_linear_params){m.k}, sizeof(bw_linear_params));
     /* terms of mean size 2 / pi, and the zero points' */
-    bw_case_tolerance(c, m.k, (double)m.k, half_step(sink, m.dtype, m.t, m.k));
+    bw_case_tolerance(c, m.k, (double)m.k, half_step(sink, m.dtype, m.packed, m.t, m.k));
     bw_case_run(c);
 }
 
@@ -158,6 +182,14 @@ void bw_op_linear_cases(bw_case_sink *sink)
             int64_t n = bw_cases_between(sink, 1, 90), t = bw_cases_between(sink, 1, 70);
             try_linear(sink, (linear_case){types[i], n, k, t, true, r % 2 == 0, bw_cases_between(sink, 0, 4)});
         }
+    }
+    for (int i = 0; i < BW_DTYPE_COUNT; i++) {
+        bw_dtype dtype = (bw_dtype)i;
+        if (!bw_dtype_is_quantised(dtype) || bw_can_encode(dtype))
+            continue;
+        try_linear(sink, (linear_case){dtype, 20, 256, 1, true, false, 0});
+        try_linear(sink, (linear_case){dtype, 5, 512, 12, true, true, 1});
+        try_linear(sink, (linear_case){dtype, 9, 256, 70, true, true, 0});
     }
     /* More of everything than a tile, and what divides into nothing. */
     try_linear(sink, (linear_case){BW_F16, 150, 288, 200, true, true, 0});

@@ -109,7 +109,7 @@ bool bw_linear_gpu_supports(const bw_op_call *call, const bw_device *device)
         return false;
     if (w->layout == BW_LAYOUT_PLANES)
         return x->layout == BW_ACT_GPU;
-    return w->layout == BW_LAYOUT_PLAIN && !bw_dtype_is_quantised(w->dtype) && x->layout == BW_ACT_F32;
+    return w->layout == BW_LAYOUT_PLAIN && x->layout == BW_ACT_F32;
 }
 
 /* Parts that K is cut into, so that small results fill the card too. */
@@ -125,7 +125,8 @@ static int64_t choose_parts(int64_t n_tiles, int64_t k, int64_t result_bytes, in
 static int64_t act_bytes(const bw_op_call *call)
 {
     const bw_tensor *x = call->in[0], *w = call->in[1];
-    return x->layout == BW_ACT_F32 && is_half(w->dtype) ? aligned(x->dims[0] * BW_ACT_HALF_BYTES(w->dims[1])) : 0;
+    bool needs_them = is_half(w->dtype) || bw_dtype_is_quantised(w->dtype);
+    return x->layout == BW_ACT_F32 && needs_them ? aligned(x->dims[0] * BW_ACT_HALF_BYTES(w->dims[1])) : 0;
 }
 
 static int64_t piece_rows(const bw_tensor *w)
@@ -138,12 +139,15 @@ static int64_t piece_rows(const bw_tensor *w)
 static int64_t piece_bytes(const bw_op_call *call)
 {
     const bw_tensor *w = call->in[1];
-    return w->layout == BW_LAYOUT_PLANES ? aligned(piece_rows(w) * 2 * w->dims[1]) : 0;
+    return bw_dtype_is_quantised(w->dtype) ? aligned(piece_rows(w) * 2 * w->dims[1]) : 0;
 }
 
 size_t bw_linear_gpu_scratch(const bw_op_call *call)
 {
     int64_t t = call->in[0]->dims[0];
+    bool is_plain = bw_dtype_is_quantised(call->in[1]->dtype) && !call->in[1]->layout;
+    if (t <= BW_LINEAR_SOME && is_plain)
+        return (size_t)(act_bytes(call) + piece_bytes(call));
     if (t <= BW_LINEAR_FEW)
         return 0;
     if (t <= BW_LINEAR_SOME)
@@ -324,6 +328,44 @@ static bw_status run_pieces(const struct job *whole, bw_err *err)
     return BW_OK;
 }
 
+/* GGUF's blocks of types that have no planes, by DEQUANTIZE_BLOCK's kernels (quantized/dequantize.hip). */
+static bw_status run_blocks(struct job *j, bw_err *err)
+{
+    const bw_tensor *x = j->call->in[0], *w = j->call->in[1];
+    int64_t rows = piece_rows(w), n = j->p.n, k = j->p.k, column = 1;
+    int64_t stride = n > 1 ? w->strides[0] : k, block = bw_dtype_block_elements(w->dtype);
+    char *piece = j->scratch + act_bytes(j->call), name[64];
+    BW_TRY(to_halves(j->device, x, "linear_act_f16", j->scratch, err));
+    snprintf(name, sizeof name, "dequantize_block_%s_f16", j->type);
+    for (int64_t begin = 0; begin < n; begin += rows) {
+        struct job part = *j;
+        int64_t count = n - begin < rows ? n - begin : rows, first = 0;
+        const char *from = j->w + begin * (stride / block) * bw_dtype_block_bytes(w->dtype);
+        bw_tensor source = bw_tensor_view(BW_U8, 1, &count, NULL), target = source; /* a row each */
+        source.strides[0] = stride;
+        target.strides[0] = k;
+        bw_loop loop;
+        bw_loop_init(&loop, 1, &count, 2, (const bw_tensor *[]){&source, &target});
+        void *args[] = {&loop, &first, (void *)&from, &piece, &k, &column};
+        for (; first < count; first += MOST_GRID) {
+            int64_t y = count - first < MOST_GRID ? count - first : MOST_GRID;
+            bw_gpu_grid grid = {.blocks = {(uint32_t)ceil_div(k, 2048), (uint32_t)y, 1}, .threads = 256};
+            BW_TRY(bw_gpu_run(j->device, name, &grid, args, err));
+        }
+        part.p.n = (int32_t)count;
+        part.w = piece;
+        part.p.w_row = 2 * k;
+        part.x = j->scratch;
+        part.p.x_row = BW_ACT_HALF_BYTES(k);
+        part.bias = j->bias ? j->bias + begin : NULL;
+        part.y = j->y + begin;
+        part.type = "f16";
+        BW_TRY(j->p.t <= BW_LINEAR_SOME ? run_some(&part, err)
+                                        : run_many(&part, "f16", piece + piece_bytes(j->call), err));
+    }
+    return BW_OK;
+}
+
 /* Weights of any other float or integer type, or rows that lie unevenly. */
 static bw_status run_any(const struct job *j, bw_err *err)
 {
@@ -371,6 +413,8 @@ bw_status bw_linear_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
             return run_few(&j, err);
         return j.p.t <= BW_LINEAR_SOME ? run_some(&j, err) : run_pieces(&j, err);
     }
+    if (bw_dtype_is_quantised(w->dtype))
+        return run_blocks(&j, err);
     if (!has_even_rows(w) || !(is_half(w->dtype) || w->dtype == BW_F32))
         return run_any(&j, err);
     if (j.p.t <= BW_LINEAR_FEW || w->dtype == BW_F32)

@@ -1,9 +1,9 @@
-/* GET_ROWS from packed weights (linear_planes.h) on a GPU: a workgroup decodes one row, a thread 32 elements at a time. */
+/* GET_ROWS on a GPU from a weight in planes (linear_planes.h): a workgroup decodes one row, a thread 32 elements. */
 #include "linear/bw_linear_blocks.h"
 
 enum { BLOCK = 256 };
 
-/* p.k: elements of a row; y_row: elements of the output's rows. */
+/* p.k: elements of a row; w_row: bytes from row to row of the table; y_row: elements of the output. */
 template <typename B>
 BW_DEVICE void packed(const bw_linear_args &p, const uint8_t *table, const int32_t *ids, float scale, float *y)
 {
