@@ -1,6 +1,7 @@
 /* How fast this machine's memory can be read: the ceiling of generation, which reads every weight once per token. */
 #include "cli.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "bw_clock.h"
@@ -52,12 +53,45 @@ static int64_t buffer_bytes(int64_t l3_bytes)
     return n / UNIT * UNIT;
 }
 
-bw_status cli_measure_bandwidth(int n_threads, double *bytes_per_s, bw_err *err)
+/* A GPU's: one half of a buffer copied over the other, every byte read and written once. */
+static bw_status measure_gpu(bw_device *device, double *bytes_per_s, bw_err *err)
+{
+    enum { COPIES = 8 };
+    const bw_device_vtable *v = device->vtable;
+    int64_t free_bytes, total_bytes;
+    bw_buffer buffer;
+    BW_TRY(v->memory_info(device, &free_bytes, &total_bytes, err));
+    size_t half = (size_t)(free_bytes / 4 < (int64_t)1 << 30 ? free_bytes / 4 : (int64_t)1 << 30) / UNIT * UNIT;
+    BW_TRY(v->alloc(device, 2 * half, BW_MEMORY_DENSE, "the bandwidth measurement", &buffer, err));
+    bw_status status = BW_OK;
+    for (int pass = 0; pass < PASSES && status == BW_OK; pass++) {
+        int64_t start = bw_clock_now_ns();
+        for (int i = 0; i < COPIES && status == BW_OK; i++)
+            status = v->copy(device, (char *)buffer.data + half, buffer.data, half, err);
+        if (status == BW_OK)
+            status = v->synchronise(device, err);
+        int64_t ns = bw_clock_now_ns() - start;
+        double rate = ns > 0 ? 2.0 * COPIES * (double)half * 1e9 / (double)ns : 0;
+        if (pass > 0 && rate > *bytes_per_s)
+            *bytes_per_s = rate;
+    }
+    v->release(device, &buffer);
+    return status;
+}
+
+bw_status cli_measure_bandwidth(const char *name, int n_threads, double *bytes_per_s, bw_err *err)
 {
     bw_device *device;
     bw_buffer buffer;
+    char first[16];
     *bytes_per_s = 0;
-    BW_TRY(bw_device_open("cpu:0", n_threads, &device, err));
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(name, " "), name); /* without "(20 of 32 layers)" */
+    BW_TRY(bw_device_open(first, n_threads, &device, err));
+    if (device->kind != BW_DEVICE_CPU) {
+        bw_status done = measure_gpu(device, bytes_per_s, err);
+        bw_device_close(device);
+        return done;
+    }
     reading r = {.n_bytes = buffer_bytes(device->cpu->l3_bytes)};
     /* The kind of memory that weights lie in. */
     bw_status status = r.n_bytes > 0 ? device->vtable->alloc(device, (size_t)r.n_bytes, BW_MEMORY_DENSE,

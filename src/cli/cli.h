@@ -219,7 +219,7 @@ const char *cli_finish_name(bw_finish finish);
 
 /* Bytes per second that n_threads (0 = all) read from memory: the best of several passes over a buffer much larger than
  * the last cache. */
-bw_status cli_measure_bandwidth(int n_threads, double *bytes_per_s, bw_err *err);
+bw_status cli_measure_bandwidth(const char *device, int n_threads, double *bytes_per_s, bw_err *err);
 /* A field of /proc/self/status or /proc/meminfo, such as "VmHWM", in bytes; 0 when it is not there. */
 int64_t cli_proc_bytes(const char *file, const char *field);
 

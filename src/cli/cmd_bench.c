@@ -56,7 +56,7 @@ typedef struct bench {
     int64_t rss_bytes, peak_bytes;
     double bandwidth; /* bytes per second; 0 = not measured */
     bw_str prompt_profile, generate_profile;
-    char *name, *architecture, *quantisation; /* outlive the engine */
+    char *name, *architecture, *quantisation, *device; /* outlive the engine */
 } bench;
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -195,8 +195,9 @@ static bw_status open_engine(bench *b, bw_err *err)
     b->name = bw_strdup(b->info.name);
     b->architecture = bw_strdup(b->info.architecture);
     b->quantisation = bw_strdup(b->info.quantisation);
+    b->device = bw_strdup(b->info.device);
     b->tokens = bw_alloc_array((size_t)(s->n_prompt > 0 ? s->n_prompt : 1), sizeof *b->tokens);
-    if (!b->name || !b->architecture || !b->quantisation || !b->tokens)
+    if (!b->name || !b->architecture || !b->quantisation || !b->device || !b->tokens)
         return bw_fail_memory(err, (size_t)s->n_prompt * sizeof *b->tokens, "the bench's tokens");
     return BW_OK;
 }
@@ -215,7 +216,7 @@ static bw_status measure_all(bench *b, bw_err *err)
     bw_engine_free(b->engine);
     b->engine = NULL;
     if (!s->no_bandwidth)
-        BW_TRY(cli_measure_bandwidth(s->engine.n_threads, &b->bandwidth, err));
+        BW_TRY(cli_measure_bandwidth(b->device, s->engine.n_threads, &b->bandwidth, err));
     if (s->profile)
         BW_TRY(cli_bench_profile(s, b->path, &b->prompt_profile, &b->generate_profile, err));
     return BW_OK;
@@ -251,8 +252,9 @@ static void add_json(const bench *b, bw_str *out)
     add_text_json(out, "model", b->name);
     add_text_json(out, "architecture", b->architecture);
     add_text_json(out, "quantisation", b->quantisation);
+    add_text_json(out, "device", b->device);
     bw_str_add_format(out,
-                      ",\"device\":\"cpu:0\",\"threads\":%d,\"n_params\":%lld,\"prompt_tokens\":%d,"
+                      ",\"threads\":%d,\"n_params\":%lld,\"prompt_tokens\":%d,"
                       "\"generate_tokens\":%d,\"parallel\":%d,\"repetitions\":%d",
                       (int)b->info.n_threads, (long long)b->info.n_params, (int)s->n_prompt, (int)s->n_generate,
                       (int)s->n_parallel, (int)s->n_repetitions);
@@ -294,9 +296,11 @@ static void add_text(const bench *b, bw_str *out)
 {
     const bench_settings *s = b->settings;
     char a[16], c[16], d[16], e[16], at_once[24] = "";
-    bw_str_add_format(out, "%s: %s, %s parameters, %s, cpu:0 with %d thread%s\n\n", b->name, b->architecture,
-                      cli_format_count(a, (double)b->info.n_params), b->quantisation, (int)b->info.n_threads,
-                      b->info.n_threads == 1 ? "" : "s");
+    bw_str_add_format(out, "%s: %s, %s parameters, %s, %s", b->name, b->architecture,
+                      cli_format_count(a, (double)b->info.n_params), b->quantisation, b->device);
+    if (strncmp(b->device, "cpu", 3) == 0)
+        bw_str_add_format(out, " with %d thread%s", (int)b->info.n_threads, b->info.n_threads == 1 ? "" : "s");
+    bw_str_add(out, "\n\n");
     add_samples(out, "prompt", s->n_prompt, &b->prompt);
     add_samples(out, "generation", s->n_generate, &b->generate);
     snprintf(at_once, sizeof at_once, "%d at once", (int)s->n_parallel);
@@ -348,6 +352,7 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
     bw_free(b.name);
     bw_free(b.architecture);
     bw_free(b.quantisation);
+    bw_free(b.device);
     bw_free(b.path);
     return code;
 }

@@ -99,7 +99,8 @@ static int print_json(const machine *m)
         bw_str_add_format(&out, ",\"read_bytes_per_s\":%.0f", m->bandwidth);
     bw_str_add(&out, "}");
     add_gpus_json(&out, &m->gpus);
-    bw_str_add_format(&out, "],\"gpu_backends\":[],\"version\":\"%s\"}\n", bw_version());
+    bw_str_add_format(&out, "],\"default_device\":\"%s\",\"version\":\"%s\"}\n",
+                      *m->gpus.default_device ? m->gpus.default_device : "cpu:0", bw_version());
     return cli_out_str(&out);
 }
 
@@ -144,7 +145,9 @@ static int print_text(const machine *m)
         bw_str_add_format(&out, "  bandwidth    %.1f GB/s read with %d thread%s\n", m->bandwidth / 1e9, m->n_threads,
                           m->n_threads == 1 ? "" : "s");
     add_gpus_text(&out, &m->gpus);
-    bw_str_add(&out, "\nThis build has no GPU backend for models: they are computed on the processor.\n");
+    if (!*m->gpus.default_device)
+        bw_str_add(&out,
+                   "\nNo GPU can be used here, models are computed on the processor; `beeswax doctor` says why.\n");
     return cli_out_str(&out);
 }
 
@@ -161,7 +164,7 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
     m.free_bytes = cli_proc_bytes("/proc/meminfo", "MemAvailable");
     read_huge_pages(m.huge_pages);
     bw_probe_run(&m.gpus, "", false);
-    if (s->bandwidth && cli_measure_bandwidth(0, &m.bandwidth, &err) != BW_OK)
+    if (s->bandwidth && cli_measure_bandwidth("cpu:0", 0, &m.bandwidth, &err) != BW_OK)
         return cli_fail_err(&err);
     return s->json ? print_json(&m) : print_text(&m);
 }

@@ -81,11 +81,13 @@ void cli_engine_note(const bw_engine *engine)
     bw_model_info info;
     char params[16], weights[16], kv[16];
     bw_engine_info(engine, &info);
-    cli_note("%s: %s, %s parameters, %s (%s), context %d, KV cache %s, %s with %d thread%s\n", info.name,
-             info.architecture, cli_format_count(params, (double)info.n_params), info.quantisation,
+    cli_note("%s: %s, %s parameters, %s (%s), context %d, KV cache %s, %s", info.name, info.architecture,
+             cli_format_count(params, (double)info.n_params), info.quantisation,
              cli_format_bytes(weights, (double)info.weight_bytes), (int)info.n_ctx,
-             cli_format_bytes(kv, (double)info.kv_bytes), info.device, (int)info.n_threads,
-             info.n_threads == 1 ? "" : "s");
+             cli_format_bytes(kv, (double)info.kv_bytes), info.device);
+    if (strstr(info.device, "cpu"))
+        cli_note(" with %d thread%s", (int)info.n_threads, info.n_threads == 1 ? "" : "s");
+    cli_note("\n");
 }
 
 bw_status cli_generate(bw_engine *engine, const bw_request *request, bool stream, bw_str *text, cli_result *result,

@@ -133,7 +133,10 @@ static bw_tensor *add_plain(bw_case *c, operand *o, bw_dtype dtype, int n_dims, 
         elements = elements ? last : 0;
     }
     int64_t block_bytes = bw_dtype_block_bytes(dtype);
-    size_t shift = c->sink->n_cases % 2 == 0 ? 0 : bw_dtype_is_quantised(dtype) ? 2 : (size_t)block_bytes;
+    /* every other case does not begin where the memory does: by an element, by a block on a GPU (whose memory begins
+     * evenly and whose kernels read words), by 2 bytes on the CPU, where blocks lie as a file has them */
+    bool in_file = bw_dtype_is_quantised(dtype) && c->sink->devices[0]->kind == BW_DEVICE_CPU;
+    size_t shift = c->sink->n_cases % 2 == 0 ? 0 : in_file ? 2 : (size_t)block_bytes;
     return add_operand(o, &t, (size_t)(elements / bw_dtype_block_elements(dtype) * block_bytes), shift);
 }
 

@@ -148,7 +148,9 @@ done
 run 0 run "$tiny" -p abc -n 100000 --ignore-eos; says 'length'
 run 1 run "$tiny" -p abcdefghijklmnopqrstuvwxyz --raw --ctx 8; one_sentence; says 'context'
 run 1 run "$tiny" -p "$(printf 'a\377b')"; one_sentence; says 'not UTF-8'
-run 1 run "$tiny" -p x --device cuda:0; one_sentence; says 'no GPU backend'
+export BW_CUDA_LIBRARY=/nowhere/cuda.so
+run 1 run "$tiny" -p x --device cuda:0; one_sentence; says '/nowhere/cuda.so cannot be loaded'
+unset BW_CUDA_LIBRARY
 run 1 run "$tiny" -p x --device tpu; one_sentence
 run 1 run "$no_vocab" -p x --raw; one_sentence; says 'no tokenizer'
 what='beeswax run, standard input closed'
@@ -239,7 +241,7 @@ run 1 bench "$no_vocab" -p 100 --ctx 50; one_sentence
 run 0 inspect "$tiny"; prints 'general.architecture'; prints 'blk.0.attn_q.weight'
 run 0 inspect "$tiny" --json; prints '"general.architecture"'
 run 2 inspect "$tiny" "$tiny"; says 'one file'
-run 0 devices; prints '^cpu:0'; prints 'no GPU backend for models'
+run 0 devices; prints '^cpu:0'; prints 'No GPU can be used here\|the first choice'
 run 0 devices --json; prints '"device":"cpu:0"'
 [ -e /dev/kfd ] || [ -e /dev/nvidiactl ] || { run 0 devices; prints 'beeswax doctor'; }
 
