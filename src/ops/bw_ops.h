@@ -129,7 +129,8 @@ typedef struct bw_rope_kv_params {
 } bw_rope_kv_params;
 
 /* ATTENTION: in q f32 [T, Hq, D], k_cache, v_cache as above, seqs i32 [S, 4] {first token in this step, tokens in this
- * step, tokens in the cache including them, where its pages begin in pages}, pages i32 [P]; out f32 [T, Hq, Dv]. Token
+ * step, tokens in the cache including them, where its pages begin in pages}, pages i32 [P]; out f32 [T, Hq, Dv]. The
+ * sequences' tokens follow each other in a step, in the order of seqs; pages beyond theirs are never read. Token
  * j of a sequence sits at cache position n_cached - n_tokens + j and sees positions 0..itself, or only the last
  * `window` of them. Query head h uses KV head h / (Hq / Hkv). */
 typedef struct bw_attention_params {

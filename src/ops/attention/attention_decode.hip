@@ -216,10 +216,8 @@ BW_DEVICE void decode(const bw_attention_args &p, const float *q, const C *k_cac
         shared.total[wave][bw_lane()] = total;
     }
     bw_barrier();
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (r >= rows)
-            continue;
+#pragma unroll 1
+    for (int r = 0; r < rows; r++) {
         float all_most = BW_NO_SCORE, all_total = 0, weight[WAVES];
 #pragma unroll
         for (int w = 0; w < WAVES; w++)
