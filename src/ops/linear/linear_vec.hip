@@ -85,16 +85,18 @@ BW_DEVICE void vec_blocks(const bw_linear_args &p, const uint8_t *w, const uint8
         }
 #pragma unroll
         for (int t = 0; t < T; t++) {
-            const uint8_t *xt = x + (t < p.t ? t : p.t - 1) * p.x_row;
-            bw_16 x0 = bw_load16(xt + 32 * b), x1 = bw_load16(xt + 32 * b + 16);
-            const float dx = ((const float *)(xt + p.k))[b];
+            /* One base and 32 bits per row: a pointer per row and array would not fit into scalar registers. */
+            const uint32_t xt = (uint32_t)(t < p.t ? t : p.t - 1) * (uint32_t)p.x_row, k = (uint32_t)p.k;
+            const uint8_t *const q = x + (xt + 32 * (uint32_t)b), *const d = x + (xt + k + 4 * (uint32_t)b);
+            bw_16 x0 = bw_load16(q), x1 = bw_load16(q + 16);
+            const float dx = *(const float *)d;
             float sx = 0, s0 = 0, s1 = 0;
             if constexpr (B::HAS_HALVES) {
-                uint32_t both = ((const uint32_t *)(xt + p.k + p.k / 4))[b];
+                uint32_t both = *(const uint32_t *)(x + (xt + k + k / 4 + 4 * (uint32_t)b));
                 s0 = dx * (float)(int16_t)both;
                 s1 = dx * (float)(int16_t)(both >> 16);
             } else if constexpr (B::HAS_OFFSET || B::zero != 0) {
-                sx = ((const float *)(xt + p.k + p.k / 8))[b];
+                sx = *(const float *)(x + (xt + k + k / 8 + 4 * (uint32_t)b));
             }
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -122,7 +124,7 @@ BW_DEVICE void vec_blocks(const bw_linear_args &p, const uint8_t *w, const uint8
 }
 
 #define VEC(name, type, T)                                                                                             \
-    BW_KERNEL(BLOCK, linear_vec_##name##_##T)                                                                          \
+    BW_KERNEL_WIDE(BLOCK, linear_vec_##name##_##T)                                                                          \
     (const bw_linear_args p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)                          \
     {                                                                                                                  \
         vec_blocks<BW_UNPAREN type, T>(p, w, x, bias, y);                                                              \
@@ -165,7 +167,8 @@ BW_DEVICE void vec_floats(const bw_linear_args &p, const uint8_t *w, const uint8
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         rows[r] = (const W *)(w + (n0 + r < p.n ? n0 + r : p.n - 1) * p.w_row);
-#pragma unroll 2
+    constexpr int UNROLL = T <= 2 ? 2 : 1;
+#pragma unroll UNROLL
     for (int k = bw_thread() * 8; k < p.k; k += bw_block_threads() * 8) {
         float a[ROWS][8];
 #pragma unroll
@@ -198,7 +201,7 @@ BW_DEVICE void vec_floats(const bw_linear_args &p, const uint8_t *w, const uint8
 }
 
 #define FLOATS(name, W, T)                                                                                             \
-    BW_KERNEL(BLOCK, linear_vec_##name##_##T)                                                                          \
+    BW_KERNEL_WIDE(BLOCK, linear_vec_##name##_##T)                                                                          \
     (const bw_linear_args p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)                          \
     {                                                                                                                  \
         vec_floats<W, T>(p, w, x, bias, y);                                                                            \
