@@ -25,6 +25,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, n_bytes) ((void)(address), (void)(n_bytes))
 #endif
 
+enum { SHIFT_ROOM = 512 }; /* more than the largest block */
 enum { GUARD_BYTE = 0xa7, POISON = 0xff, OTHER_POISON = 0x5a, MAX_VARIANTS = 16 };
 
 void *must_alloc(size_t n_bytes)
@@ -88,7 +89,7 @@ static void forbid_guards(const storage *s, bool is_forbidden)
 {
     if (!s->block) /* an input that is not there */
         return;
-    uint8_t *end = s->block + s->n_bytes + 2 * GUARD + 64;
+    uint8_t *end = s->block + s->n_bytes + 2 * GUARD + SHIFT_ROOM;
     if (is_forbidden) {
         ASAN_POISON_MEMORY_REGION(s->block, (size_t)(s->data - s->block));
         ASAN_POISON_MEMORY_REGION(s->data + s->n_bytes, (size_t)(end - s->data) - s->n_bytes);
@@ -109,7 +110,7 @@ static bw_tensor *add_operand(operand *o, const bw_tensor *like, size_t n_bytes,
 {
     *o = (operand){.tensor = *like, .alias = -1};
     o->live.n_bytes = n_bytes;
-    o->live.block = must_alloc(n_bytes + 2 * GUARD + 64);
+    o->live.block = must_alloc(n_bytes + 2 * GUARD + SHIFT_ROOM);
     o->live.data = o->live.block + GUARD + shift;
     o->initial = must_alloc(n_bytes);
     o->expected = must_alloc(n_bytes);
@@ -505,7 +506,7 @@ static void self_test(bw_case *c)
 /* On a GPU: the operand's whole block, guards included, in device memory, and back. */
 static bw_status stage(bw_device *device, operand *o, bw_buffer *buffer, bw_err *err)
 {
-    size_t n_bytes = o->live.n_bytes + 2 * GUARD + 64;
+    size_t n_bytes = o->live.n_bytes + 2 * GUARD + SHIFT_ROOM;
     BW_TRY(device->vtable->alloc(device, n_bytes, BW_MEMORY_DENSE, "a tensor", buffer, err));
     o->tensor.data = (char *)buffer->data + (o->live.data - o->live.block);
     return device->vtable->upload(device, buffer->data, o->live.block, n_bytes, err);
@@ -530,14 +531,14 @@ static bw_status run_on_gpu(bw_case *c, const char *variant, bw_device *device, 
     if (status == BW_OK)
         status = bw_op_run(&call, device, err);
     for (int i = 0; i < c->n_in; i++) {
-        size_t n_bytes = c->in[i].live.n_bytes + 2 * GUARD + 64;
+        size_t n_bytes = c->in[i].live.n_bytes + 2 * GUARD + SHIFT_ROOM;
         if (status == BW_OK && !c->in[i].absent)
             status = device->vtable->download(device, c->in[i].live.block, in[i].data, n_bytes, err);
         device->vtable->release(device, &in[i]);
         c->in[i].tensor.data = c->in[i].live.data;
     }
     for (int i = 0; i < c->n_out; i++) {
-        size_t n_bytes = c->out[i].live.n_bytes + 2 * GUARD + 64;
+        size_t n_bytes = c->out[i].live.n_bytes + 2 * GUARD + SHIFT_ROOM;
         if (status == BW_OK && c->out[i].alias < 0)
             status = device->vtable->download(device, c->out[i].live.block, out[i].data, n_bytes, err);
         device->vtable->release(device, &out[i]);
