@@ -19,17 +19,16 @@ template <typename T> struct bw_frag;
 struct bw_acc;
 
 /* What each vendor defines:
- *   constants BW_FRAG_ROWS, BW_FRAG_GROUPS, BW_FRAG_PAIRS, BW_ACC_EACH
- *   int bw_frag_row(i), bw_frag_group()
- *   int bw_frag_k(j)                        the first k of the lane's pair j in the fragments that bw_frag_load gives
- *   bw_frag_word(i, j)                      where pair j of row i stands in bw_frag's w (a constant of i and j)
- *   bw_frag_load(f, shared, stride)         from [16][stride] elements of shared memory, rows aligned to 16 bytes
- *   bw_frag_load_t(f, shared, stride)       the same from k-major storage: row r, k at shared[k * stride + r]
- *   bw_mma(acc, a, b)
- *   bw_frag_of_acc(f, acc)                  rounded to T, row = acc's column, k = acc's row: what comes out of one
- * product goes into the next, transposed int bw_acc_row(i), bw_acc_column(i) BW_ACC_COLUMN_LANES lanes that differ only
- * in the bits BW_ACC_COLUMN_LANES - 1 hold the same rows, those that differ only in the other bits the same columns:
- * see the sums below
+ *   BW_TILE_IS_PLAIN                        there are no matrix units: a product is many instructions, and a kernel
+ * should do its tiles one after another in a loop, or its registers spill constants BW_FRAG_ROWS, BW_FRAG_GROUPS,
+ * BW_FRAG_PAIRS, BW_ACC_EACH int bw_frag_row(i), bw_frag_group() int bw_frag_k(j)                        the first k of
+ * the lane's pair j in the fragments that bw_frag_load gives bw_frag_word(i, j)                      where pair j of
+ * row i stands in bw_frag's w (a constant of i and j) bw_frag_load(f, shared, stride)         from [16][stride]
+ * elements of shared memory, rows aligned to 16 bytes bw_frag_load_t(f, shared, stride)       the same from k-major
+ * storage: row r, k at shared[k * stride + r] bw_mma(acc, a, b) bw_frag_of_acc(f, acc)                  rounded to T,
+ * row = acc's column, k = acc's row: what comes out of one product goes into the next, transposed int bw_acc_row(i),
+ * bw_acc_column(i) BW_ACC_COLUMN_LANES lanes that differ only in the bits BW_ACC_COLUMN_LANES - 1 hold the same rows,
+ * those that differ only in the other bits the same columns: see the sums below
  *
  * Any order of k will do where both operands agree on it. So a kernel may fill fragments from device memory without
  * shared memory: with a row's K cut into pieces of BW_FRAG_GROUPS * E elements, the lane takes E consecutive ones,
