@@ -18,18 +18,22 @@ template <typename T> struct bw_frag;
 /* Results. Lane l holds BW_ACC_EACH of them, x[i] in row bw_acc_row(i) and column bw_acc_column(i). */
 struct bw_acc;
 
+/* clang-format off */
 /* What each vendor defines:
- *   constants BW_FRAG_ROWS, BW_FRAG_GROUPS, BW_FRAG_PAIRS, BW_ACC_EACH
+ *   BW_TILE_IS_PLAIN                        there are no matrix units: a product is many instructions, and a kernel should
+ *                                           do its tiles one after another in a loop, or its registers spill
+ *   BW_FRAG_ROWS, BW_FRAG_GROUPS, BW_FRAG_PAIRS, BW_ACC_EACH: constants
  *   int bw_frag_row(i), bw_frag_group()
  *   int bw_frag_k(j)                        the first k of the lane's pair j in the fragments that bw_frag_load gives
  *   bw_frag_word(i, j)                      where pair j of row i stands in bw_frag's w (a constant of i and j)
  *   bw_frag_load(f, shared, stride)         from [16][stride] elements of shared memory, rows aligned to 16 bytes
  *   bw_frag_load_t(f, shared, stride)       the same from k-major storage: row r, k at shared[k * stride + r]
  *   bw_mma(acc, a, b)
- *   bw_frag_of_acc(f, acc)                  rounded to T, row = acc's column, k = acc's row: what comes out of one
- * product goes into the next, transposed int bw_acc_row(i), bw_acc_column(i) BW_ACC_COLUMN_LANES lanes that differ only
- * in the bits BW_ACC_COLUMN_LANES - 1 hold the same rows, those that differ only in the other bits the same columns:
- * see the sums below
+ *   bw_frag_of_acc(f, acc)                  rounded to T, row = acc's column, k = acc's row: what comes out of one product
+ *                                           goes into the next, transposed
+ *   int bw_acc_row(i), bw_acc_column(i)
+ *   BW_ACC_COLUMN_LANES                     lanes that differ only in the bits BW_ACC_COLUMN_LANES - 1 hold the same rows,
+ *                                           those that differ only in the other bits the same columns: see the sums below
  *   BW_ACC_COLUMNS                          different columns among a lane's results
  *   bw_acc_column_slot(i)                   which of these x[i] is in (a constant of i)
  *   BW_FRAG_GROUP_STEP                      lanes with the same operand rows are apart by multiples of this
@@ -39,6 +43,7 @@ struct bw_acc;
  * shared memory: with a row's K cut into pieces of BW_FRAG_GROUPS * E elements, the lane takes E consecutive ones,
  * those of its group, as pairs 0..E/2, and gives BW_FRAG_PAIRS of them to each of E / 2 / BW_FRAG_PAIRS
  * multiplications. */
+/* clang-format on */
 
 #if defined(BW_KERNEL_HOST)
 #include "bw_tile_plain.h"

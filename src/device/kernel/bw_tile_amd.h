@@ -22,6 +22,7 @@
 #define BW_FRAG_GROUPS 4
 #define BW_ACC_EACH 4
 #endif
+#define BW_TILE_IS_PLAIN false
 #define BW_FRAG_ROWS 1
 #define BW_FRAG_PAIRS (8 / BW_FRAG_GROUPS)
 #define BW_ACC_COLUMN_LANES 16

@@ -7,6 +7,11 @@
 #ifndef BW_TILE_PLAIN_H
 #define BW_TILE_PLAIN_H
 
+#if defined(BW_KERNEL_HOST)
+#define BW_TILE_IS_PLAIN (BW_WAVE == 64) /* so that the simulation runs both forms of a kernel */
+#else
+#define BW_TILE_IS_PLAIN true
+#endif
 #define BW_FRAG_ROWS 1
 #define BW_FRAG_GROUPS (BW_WAVE / 16)
 #define BW_FRAG_PAIRS (8 / BW_FRAG_GROUPS)
@@ -111,6 +116,8 @@ template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, co
 #pragma unroll
             for (int i = 0; i < BW_ACC_EACH; i++)
                 acc.x[i] = bw_dot2<T>(bw_shuffle(a.w[j], bw_acc_row(i) + 16 * g), column, acc.x[i]);
+            __builtin_amdgcn_sched_barrier(
+                0); /* else the shuffles of many products come first and fill the registers */
         }
 }
 #endif

@@ -36,6 +36,7 @@ BW_DEVICE int bw_dot4(uint32_t a, uint32_t b, int c)
 #pragma unroll
     for (int i = 0; i < 4; i++)
         c += (int)(int8_t)(a >> 8 * i) * (int8_t)(b >> 8 * i);
+    __builtin_amdgcn_sched_barrier(0); /* else bytes of many words are taken apart first and fill the registers */
     return c;
 #endif
 }

@@ -34,7 +34,8 @@ template <typename T, int ROWS> struct tile_copy {
 
 /* out: y, or with IS_PART the z-th [t][n] array of parts. */
 template <typename T, int SIZE, bool IS_PART>
-BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x, const float *bias, float *out)
+BW_DEVICE void gemm(const bw_linear_args &p, int t0, int n0, const uint8_t *w, const uint8_t *x, const float *bias,
+                    float *out)
 {
     /* Where copies pass through registers, one stage leaves room for other workgroups on a compute unit of waves of 64. */
     constexpr int STAGES = bw_copy::IS_ASYNCHRONOUS ? BW_GEMM_STAGES : BW_WAVE == 64 ? 1 : 2, TILE = SIZE * STRIDE;
@@ -43,7 +44,7 @@ BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x,
     constexpr int MT = SIZE / 2 / 16, NT = SIZE / WAVES_N / 16;
     BW_SHARED_LARGE(memory, STAGES * 2 * TILE * 2);
     T *const shared = (T *)memory; /* per stage: activations [SIZE][STRIDE], weights [SIZE][STRIDE] */
-    const int t0 = (int)bw_block() * SIZE, n0 = (int)bw_block_y() * SIZE, wave = bw_thread() / BW_WAVE;
+    const int wave = bw_thread() / BW_WAVE;
     const int own_t = wave / WAVES_N * (SIZE / 2), own_n = wave % WAVES_N * (SIZE / WAVES_N);
     const int k0 = (int)bw_block_z() * p.split_k, k_end = p.k - k0 < p.split_k ? p.k : k0 + p.split_k;
     const uint8_t *const x_rows = x + t0 * p.x_row, *const w_rows = w + n0 * p.w_row;
@@ -120,7 +121,17 @@ BW_DEVICE void gemm(const bw_linear_args &p, const uint8_t *w, const uint8_t *x,
     BW_KERNEL(BLOCK, linear_##name)                                                                                    \
     (const bw_linear_args p, const uint8_t *w, const uint8_t *x, const float *bias, float *out)                        \
     {                                                                                                                  \
-        gemm<T, SIZE, IS_PART>(p, w, x, bias, out);                                                                    \
+        const int t0 = (int)bw_block() * SIZE, n0 = (int)bw_block_y() * SIZE;                                          \
+        if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_GEMM_SMALL) {                                                      \
+            _Pragma("unroll 1") for (int i = 0; i < 4; i++)                                                            \
+            {                                                                                                          \
+                bw_barrier();                                                                                          \
+                gemm<T, BW_GEMM_SMALL, IS_PART>(p, t0 + i % 2 * BW_GEMM_SMALL, n0 + i / 2 * BW_GEMM_SMALL, w, x, bias, \
+                                                out);                                                                  \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            gemm<T, SIZE, IS_PART>(p, t0, n0, w, x, bias, out);                                                        \
+        }                                                                                                              \
     }
 GEMM(big_f16, bw_f16, BW_GEMM_BIG, false)
 GEMM(big_bf16, bw_bf16, BW_GEMM_BIG, false)

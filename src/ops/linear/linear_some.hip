@@ -11,8 +11,8 @@ enum { BLOCK = 256 };
 
 /* The workgroup's results, [TILES][16 x 16] of every wave added up, to y with scales and bias. Tiles: r * TT + t. */
 template <int RT, int TT>
-BW_DEVICE void finish(const bw_linear_args &p, bw_acc (&acc)[RT][TT], int n0, const uint8_t *x, const float *bias,
-                      float *y)
+BW_DEVICE void finish(const bw_linear_args &p, bw_acc (&acc)[RT][TT], int n0, int t0, const uint8_t *x,
+                      const float *bias, float *y)
 {
     constexpr int WAVES = BLOCK / BW_WAVE;
     BW_SHARED float shared[WAVES / 2][RT * TT * 256];
@@ -42,7 +42,7 @@ BW_DEVICE void finish(const bw_linear_args &p, bw_acc (&acc)[RT][TT], int n0, co
         for (int t = 0; t < TT; t++)
 #pragma unroll
             for (int i = 0; i < BW_ACC_EACH; i++) {
-                const int n = n0 + r * 16 + bw_acc_row(i), token = t * 16 + bw_acc_column(i);
+                const int n = n0 + r * 16 + bw_acc_row(i), token = t0 + t * 16 + bw_acc_column(i);
                 if (n < p.n && token < p.t) {
                     const float scale = *(const float *)(x + token * p.x_row + 2 * p.k);
                     const float value = acc[r][t].x[i] * scale;
@@ -99,11 +99,12 @@ template <int RT, int TT> BW_DEVICE void clear(bw_acc (&acc)[RT][TT])
 
 /* Weights of 16 bits, rows aligned to 16 bytes, K a multiple of 16. */
 template <typename T, int RT, int TT>
-BW_DEVICE void some_halves(const bw_linear_args &p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)
+BW_DEVICE void some_halves(const bw_linear_args &p, int n0, int t0, const uint8_t *w, const uint8_t *x,
+                           const float *bias, float *y)
 {
     constexpr int PAIRS = BW_FRAG_PAIRS > 4 ? BW_FRAG_PAIRS : 4, PIECE = PAIRS * 2 * BW_FRAG_GROUPS;
     constexpr int WAVES = BLOCK / BW_WAVE, AHEAD = RT * TT > 2 ? 2 : 4;
-    const int n0 = (int)bw_block() * RT * 16, own = bw_frag_group() * PAIRS * 2;
+    const int own = bw_frag_group() * PAIRS * 2;
     const uint8_t *rows[RT][BW_FRAG_ROWS], *tokens[TT][BW_FRAG_ROWS];
 #pragma unroll
     for (int i = 0; i < BW_FRAG_ROWS; i++) {
@@ -114,7 +115,7 @@ BW_DEVICE void some_halves(const bw_linear_args &p, const uint8_t *w, const uint
         }
 #pragma unroll
         for (int t = 0; t < TT; t++) {
-            const int token = t * 16 + bw_frag_row(i);
+            const int token = t0 + t * 16 + bw_frag_row(i);
             tokens[t][i] = x + (token < p.t ? token : p.t - 1) * p.x_row;
         }
     }
@@ -146,15 +147,16 @@ BW_DEVICE void some_halves(const bw_linear_args &p, const uint8_t *w, const uint
                 for (int t = 0; t < TT; t++)
                     multiply<T, PAIRS>(acc[r][t], a[s][r], b[s][t]);
     }
-    finish(p, acc, n0, x, bias, y);
+    finish(p, acc, n0, t0, x, bias, y);
 }
 
 /* Quantised weights: a lane decodes whole blocks of 32. */
 template <typename B, int RT, int TT>
-BW_DEVICE void some_blocks(const bw_linear_args &p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)
+BW_DEVICE void some_blocks(const bw_linear_args &p, int n0, int t0, const uint8_t *w, const uint8_t *x,
+                           const float *bias, float *y)
 {
     constexpr int WAVES = BLOCK / BW_WAVE;
-    const int n0 = (int)bw_block() * RT * 16, n_blocks = p.k / 32;
+    const int n_blocks = p.k / 32;
     bw_acc acc[RT][TT];
     clear(acc);
     for (int b0 = bw_thread() / BW_WAVE * BW_FRAG_GROUPS; b0 < n_blocks; b0 += WAVES * BW_FRAG_GROUPS) {
@@ -179,7 +181,7 @@ BW_DEVICE void some_blocks(const bw_linear_args &p, const uint8_t *w, const uint
             uint32_t v[BW_FRAG_ROWS][16];
 #pragma unroll
             for (int i = 0; i < BW_FRAG_ROWS; i++) {
-                const int token = t * 16 + bw_frag_row(i);
+                const int token = t0 + t * 16 + bw_frag_row(i);
                 take<16, false>(v[i], x + (token < p.t ? token : p.t - 1) * p.x_row, b * 32);
                 zero_unless(v[i], is_there);
             }
@@ -188,14 +190,20 @@ BW_DEVICE void some_blocks(const bw_linear_args &p, const uint8_t *w, const uint
                 multiply<bw_f16, 16>(acc[r][t], a[r], v);
         }
     }
-    finish(p, acc, n0, x, bias, y);
+    finish(p, acc, n0, t0, x, bias, y);
 }
 
 #define SOME(name, body, type, RT, TT)                                                                                 \
     BW_KERNEL_WIDE(BLOCK, linear_some_##name##_##RT##_##TT)                                                                 \
     (const bw_linear_args p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)                          \
     {                                                                                                                  \
-        body<BW_UNPAREN type, RT, TT>(p, w, x, bias, y);                                                               \
+        const int n0 = (int)bw_block() * RT * 16;                                                                      \
+        if constexpr (BW_TILE_IS_PLAIN) {                                                                              \
+            _Pragma("unroll 1") for (int i = 0; i < RT * TT; i++)                                                      \
+                body<BW_UNPAREN type, 1, 1>(p, n0 + i / TT * 16, i % TT * 16, w, x, bias, y);                          \
+        } else {                                                                                                       \
+            body<BW_UNPAREN type, RT, TT>(p, n0, 0, w, x, bias, y);                                                    \
+        }                                                                                                              \
     }
 #define SOMES(name, body, type)                                                                                        \
     SOME(name, body, type, 1, 1) SOME(name, body, type, 2, 1) SOME(name, body, type, 1, 2) SOME(name, body, type, 1, 4)
