@@ -9,82 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    CUDA_SUCCESS = 0,
-    CUDA_ERROR_OUT_OF_MEMORY = 2,
-    CUDA_ERROR_NOT_FOUND = 500,
-    /* after these nothing works any more in this process: the context is lost */
-    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
-    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
-    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-    CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
-    CUDA_ERROR_ASSERT = 710,
-    CUDA_ERROR_HARDWARE_STACK_ERROR = 714, /* and 715 to 718: illegal instruction, misaligned address, ... */
-    CUDA_ERROR_LAUNCH_FAILED = 719
-};
-enum { CAPTURE_MODE_THREAD_LOCAL = 1 };
-enum { /* CUdevice_attribute */
-       ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
-       ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-       ATTRIBUTE_INTEGRATED = 18,
-       ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-       ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-       FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-};
-
-typedef unsigned long long device_address;
-
-/* CU(result, name, arguments): one row per function. */
-#define CU_FUNCTIONS                                                                                                   \
-    CU(cuInit, (unsigned flags))                                                                                       \
-    CU(cuDeviceGetCount, (int *count))                                                                                 \
-    CU(cuDeviceGet, (int *device, int index))                                                                          \
-    CU(cuDeviceTotalMem_v2, (size_t * n_bytes, int device))                                                            \
-    CU(cuDriverGetVersion, (int *version))                                                                             \
-    CU(cuDeviceGetName, (char *name, int n, int device))                                                               \
-    CU(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                  \
-    CU(cuDevicePrimaryCtxRetain, (void **context, int device))                                                         \
-    CU(cuDevicePrimaryCtxRelease_v2, (int device))                                                                     \
-    CU(cuCtxSetCurrent, (void *context))                                                                               \
-    CU(cuMemAlloc_v2, (device_address * address, size_t n_bytes))                                                      \
-    CU(cuMemFree_v2, (device_address address))                                                                         \
-    CU(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                                   \
-    CU(cuMemcpyHtoDAsync_v2, (device_address dst, const void *src, size_t n_bytes, void *stream))                      \
-    CU(cuMemcpyDtoHAsync_v2, (void *dst, device_address src, size_t n_bytes, void *stream))                            \
-    CU(cuMemcpyDtoDAsync_v2, (device_address dst, device_address src, size_t n_bytes, void *stream))                   \
-    CU(cuMemcpyPeerAsync,                                                                                              \
-       (device_address dst, void *dst_context, device_address src, void *src_context, size_t n_bytes, void *stream))   \
-    CU(cuMemsetD8Async, (device_address dst, unsigned char byte, size_t n_bytes, void *stream))                        \
-    CU(cuMemHostAlloc, (void **address, size_t n_bytes, unsigned flags))                                               \
-    CU(cuMemFreeHost, (void *address))                                                                                 \
-    CU(cuEventCreate, (void **event, unsigned flags))                                                                  \
-    CU(cuEventRecord, (void *event, void *stream))                                                                     \
-    CU(cuEventSynchronize, (void *event))                                                                              \
-    CU(cuEventElapsedTime, (float *ms, void *begin, void *end))                                                        \
-    CU(cuEventDestroy_v2, (void *event))                                                                               \
-    CU(cuStreamBeginCapture_v2, (void *stream, int mode))                                                              \
-    CU(cuStreamEndCapture, (void *stream, void **graph))                                                               \
-    CU(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags))                              \
-    CU(cuGraphLaunch, (void *exec, void *stream))                                                                      \
-    CU(cuGraphExecDestroy, (void *exec))                                                                               \
-    CU(cuGraphDestroy, (void *graph))                                                                                  \
-    CU(cuStreamCreate, (void **stream, unsigned flags))                                                                \
-    CU(cuStreamDestroy_v2, (void *stream))                                                                             \
-    CU(cuStreamSynchronize, (void *stream))                                                                            \
-    CU(cuModuleLoadData, (void **module, const void *image))                                                           \
-    CU(cuModuleUnload, (void *module))                                                                                 \
-    CU(cuModuleGetFunction, (void **function, void *module, const char *name))                                         \
-    CU(cuFuncSetAttribute, (void *function, int attribute, int value))                                                 \
-    CU(cuLaunchKernel,                                                                                                 \
-       (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,         \
-        unsigned block_z, unsigned shared_bytes, void *stream, void **args, void **extra))                             \
-    CU(cuGetErrorString, (int error, const char **text))
+#include "driver_cuda.h"
 
 static struct {
 #define CU(name, arguments) int(*name) arguments;
-    CU_FUNCTIONS
+    BW_CU_FUNCTIONS
 #undef CU
 } cu;
 
@@ -107,7 +36,7 @@ static void load_once(void)
     *(void **)&cu.name = dlsym(library, #name);                                                                        \
     if (!cu.name)                                                                                                      \
         missing = #name;
-    CU_FUNCTIONS
+    BW_CU_FUNCTIONS
 #undef CU
     if (missing) {
         bw_fail(&load_error, BW_E_DEVICE, "%s lacks %s: its driver is too old; install a newer one", name, missing);
@@ -129,9 +58,9 @@ static bw_status cuda_load(bw_err *err)
     return load_error.status;
 }
 
-static device_address address_of(const void *p)
+static bw_cu_address address_of(const void *p)
 {
-    return (device_address)(uintptr_t)p;
+    return (bw_cu_address)(uintptr_t)p;
 }
 
 static int cuda_count(int *n)
@@ -163,15 +92,15 @@ static int cuda_describe(int index, bw_gpu_info *info)
     if (!error)
         error = cu.cuDeviceTotalMem_v2(&memory, device);
     if (!error)
-        error = cu.cuDeviceGetAttribute(&major, ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+        error = cu.cuDeviceGetAttribute(&major, BW_CU_MAJOR, device);
     if (!error)
-        error = cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+        error = cu.cuDeviceGetAttribute(&minor, BW_CU_MINOR, device);
     if (!error)
-        error = cu.cuDeviceGetAttribute(&info->units, ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+        error = cu.cuDeviceGetAttribute(&info->units, BW_CU_MULTIPROCESSORS, device);
     if (!error)
-        error = cu.cuDeviceGetAttribute(&shared, ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
+        error = cu.cuDeviceGetAttribute(&shared, BW_CU_MAX_SHARED_OPTIN, device);
     if (!error)
-        error = cu.cuDeviceGetAttribute(&integrated, ATTRIBUTE_INTEGRATED, device);
+        error = cu.cuDeviceGetAttribute(&integrated, BW_CU_INTEGRATED, device);
     info->memory_bytes = (int64_t)memory;
     info->integrated = integrated != 0;
     info->shared_bytes_per_block = shared;
@@ -192,7 +121,7 @@ static void cuda_close(int index, void *context)
 {
     (void)context;
     int device;
-    if (cu.cuDeviceGet(&device, index) == CUDA_SUCCESS)
+    if (cu.cuDeviceGet(&device, index) == BW_CU_SUCCESS)
         cu.cuDevicePrimaryCtxRelease_v2(device);
 }
 
@@ -203,7 +132,7 @@ static int cuda_make_current(void *context)
 
 static int cuda_alloc(size_t n_bytes, void **address)
 {
-    device_address a = 0;
+    bw_cu_address a = 0;
     int error = cu.cuMemAlloc_v2(&a, n_bytes);
     *address = (void *)(uintptr_t)a;
     return error;
@@ -292,7 +221,7 @@ static int cuda_event_elapsed(float *ms, void *begin, void *end)
 
 static int cuda_capture_begin(void *stream)
 {
-    return cu.cuStreamBeginCapture_v2(stream, CAPTURE_MODE_THREAD_LOCAL);
+    return cu.cuStreamBeginCapture_v2(stream, BW_CU_CAPTURE_THREAD_LOCAL);
 }
 
 static int cuda_capture_end(void *stream, void **graph)
@@ -350,14 +279,13 @@ static void cuda_module_free(void *module)
 static int cuda_find(void *module, const char *name, void **function)
 {
     int error = cu.cuModuleGetFunction(function, module, name);
-    return error == CUDA_ERROR_NOT_FOUND ? BW_GPU_NOT_FOUND : error;
+    return error == BW_CU_NOT_FOUND ? BW_GPU_NOT_FOUND : error;
 }
 
 static int cuda_launch(void *function, const bw_gpu_grid *grid, void *stream, void **args)
 {
     if (grid->shared_bytes > 48 << 10) {
-        int error =
-            cu.cuFuncSetAttribute(function, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid->shared_bytes);
+        int error = cu.cuFuncSetAttribute(function, BW_CU_MAX_DYNAMIC_SHARED, (int)grid->shared_bytes);
         if (error)
             return error;
     }
@@ -374,16 +302,15 @@ static const char *cuda_error_text(int error)
 
 static bool cuda_is_out_of_memory(int error)
 {
-    return error == CUDA_ERROR_OUT_OF_MEMORY;
+    return error == BW_CU_OUT_OF_MEMORY;
 }
 
 static bool cuda_is_lost(int error)
 {
-    return error == CUDA_ERROR_DEVICE_UNAVAILABLE || error == CUDA_ERROR_ECC_UNCORRECTABLE ||
-           error == CUDA_ERROR_NVLINK_UNCORRECTABLE || error == CUDA_ERROR_ILLEGAL_ADDRESS ||
-           error == CUDA_ERROR_LAUNCH_TIMEOUT || error == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
-           error == CUDA_ERROR_ASSERT ||
-           (error >= CUDA_ERROR_HARDWARE_STACK_ERROR && error <= CUDA_ERROR_LAUNCH_FAILED);
+    return error == BW_CU_DEVICE_UNAVAILABLE || error == BW_CU_ECC_UNCORRECTABLE ||
+           error == BW_CU_NVLINK_UNCORRECTABLE || error == BW_CU_ILLEGAL_ADDRESS || error == BW_CU_LAUNCH_TIMEOUT ||
+           error == BW_CU_CONTEXT_IS_DESTROYED || error == BW_CU_ASSERT ||
+           (error >= BW_CU_HARDWARE_STACK_ERROR && error <= BW_CU_LAUNCH_FAILED);
 }
 
 const bw_gpu_driver bw_gpu_driver_cuda = {
