@@ -80,6 +80,8 @@ void bw_sampler_accept(bw_sampler *sampler, const int32_t *tokens, int32_t n, in
  * not finite are BW_E_DEVICE; a bias that bans every token is BW_E_ARG. */
 bw_status bw_sampler_sample(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int n_logprobs,
                             bw_sample *out, bw_err *err);
+/* Whether it always takes the largest logit of the model's own row: greedy, without penalties or bias. */
+bool bw_sampler_is_plain(const bw_sampler *sampler);
 /* The model's log probability of `token` and of the n_top likeliest, for a prompt's tokens. */
 bw_status bw_sample_logprobs(bw_sample_scratch *scratch, const float *logits, int32_t token, int n_top, bw_sample *out,
                              bw_err *err);

@@ -187,6 +187,11 @@ void bw_sampler_accept(bw_sampler *s, const int32_t *tokens, int32_t n, int32_t 
     count_add(s, tokens[n - 1], n - 1 >= n_prompt);
 }
 
+bool bw_sampler_is_plain(const bw_sampler *s)
+{
+    return s->options.temperature <= 0 && !s->has_penalties && s->options.n_logit_bias == 0;
+}
+
 /* The row after penalties and bias: the model's own where there are none. */
 static const float *adjust(bw_sampler *s, bw_sample_scratch *scratch, const float *logits)
 {

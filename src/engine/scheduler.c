@@ -362,11 +362,28 @@ static void register_pages(bw_engine *e, bw_session *s)
                                    s->tokens + s->n_registered * BW_KV_PAGE, BW_KV_PAGE);
 }
 
+/* What a step gave: rows of logits, or the token that the device chose in each. */
+typedef struct results {
+    const float *logits; /* [n_outputs, n_vocab], or NULL: */
+    const int32_t *best; /* [n_outputs] */
+} results;
+
+static bw_status choose(bw_engine *e, bw_session *s, const results *r, int32_t row, bw_sample *sample, bw_err *err)
+{
+    if (r->logits)
+        return bw_sampler_sample(&s->sampler, &e->scratch, r->logits + (size_t)row * (size_t)e->info.n_vocab,
+                                 s->n_logprobs, sample, err);
+    *sample = (bw_sample){.token = r->best[row], .logprob = __builtin_nanf("")};
+    if (sample->token < 0)
+        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
+    return BW_OK;
+}
+
 /* Choose the next token and pass on its text; *finish says whether that was the last. */
-static bw_status generate(bw_engine *e, bw_session *s, const float *row, bw_finish *finish, bw_err *err)
+static bw_status generate(bw_engine *e, bw_session *s, const results *r, int32_t row, bw_finish *finish, bw_err *err)
 {
     bw_sample sample;
-    BW_TRY(bw_sampler_sample(&s->sampler, &e->scratch, row, s->n_logprobs, &sample, err));
+    BW_TRY(choose(e, s, r, row, &sample, err));
     if (!s->first_token_ns)
         s->first_token_ns = bw_clock_now_ns();
     if (!s->ignore_eos && bw_tokenizer_is_eos(e->tokenizer, sample.token)) {
@@ -392,7 +409,7 @@ static bw_status generate(bw_engine *e, bw_session *s, const float *row, bw_fini
     return status;
 }
 
-static void take_results(bw_engine *e, bw_session *s, const float *logits)
+static void take_results(bw_engine *e, bw_session *s, const results *r)
 {
     bw_err err = {0};
     bw_status status = BW_OK;
@@ -404,9 +421,9 @@ static void take_results(bw_engine *e, bw_session *s, const float *logits)
     bool complete = s->n_cached == s->n_tokens, generates = complete && s->n_tokens < s->limit;
     bool echoes = rows > (generates ? 1 : 0);
     for (; status == BW_OK && rows > (generates ? 1 : 0); rows--, row++)
-        status = echo_prompt(e, s, logits + (size_t)row * n_vocab, &err);
+        status = echo_prompt(e, s, r->logits + (size_t)row * n_vocab, &err);
     if (status == BW_OK && generates)
-        status = generate(e, s, logits + (size_t)row * n_vocab, &finish, &err);
+        status = generate(e, s, r, row, &finish, &err);
     else if (complete)
         finish = BW_FINISH_LENGTH;
     if (status != BW_OK)
@@ -429,6 +446,17 @@ static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
     e->stats.step_seconds += (double)(bw_clock_now_ns() - began_ns) / 1e9;
     e->stats.n_prompt_tokens += n_prompt;
     pthread_mutex_unlock(&e->lock);
+}
+
+/* Whether nothing but the largest logit of every row is needed. */
+static bool wants_best(const bw_engine *e, const bw_lm_batch *batch)
+{
+    bool plain = batch->n_outputs > 0 && bw_lm_can_choose(e->lm);
+    for (int32_t i = 0; plain && i < batch->n_seqs; i++) {
+        const bw_session *s = e->batch_sessions[i];
+        plain = s->n_outputs == 0 || (s->n_logprobs < 0 && !s->echo && bw_sampler_is_plain(&s->sampler));
+    }
+    return plain;
 }
 
 /* Nobody who waits will ever be served: tell them all, and whoever owns the engine. */
@@ -456,9 +484,10 @@ static void step(bw_engine *e)
     if (batch.n_seqs == 0)
         return;
     bw_err err = {0};
-    const float *logits = NULL;
+    results r = {0};
     int64_t began_ns = bw_clock_now_ns();
-    bw_status status = bw_lm_step(e->lm, &batch, &logits, &err);
+    bw_status status = wants_best(e, &batch) ? bw_lm_step_best(e->lm, &batch, &r.best, &err)
+                                             : bw_lm_step(e->lm, &batch, &r.logits, &err);
     if (status != BW_OK) {
         bw_log_error("a step of %d tokens failed: %s", (int)batch.n_tokens, err.text);
         if (status == BW_E_LOST) {
@@ -471,7 +500,7 @@ static void step(bw_engine *e)
     }
     count_step(e, &batch, began_ns);
     for (int32_t i = 0; i < batch.n_seqs; i++)
-        take_results(e, e->batch_sessions[i], logits);
+        take_results(e, e->batch_sessions[i], &r);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------------- */

@@ -73,6 +73,11 @@ typedef struct bw_lm_batch {
  * valid until the next step. Pages of one sequence that are shared with others are only read: the engine sees to it
  * that positions written in this step lie in pages this sequence owns alone. */
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err);
+/* Whether the device itself finds the largest logit of each row, so that the rows need not be fetched. */
+bool bw_lm_can_choose(const bw_lm *lm);
+/* As bw_lm_step, where bw_lm_can_choose: best i32 [n_outputs] is the token with the largest logit of each row, the
+ * first of equal ones, or -1 where the row is not finite. Valid until the next step. */
+bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err);
 /* Copy the first n_tokens of a page over another. */
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
 

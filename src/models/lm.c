@@ -118,8 +118,10 @@ static bw_status make_inputs(bw_lm *lm, bw_err *err)
     size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs) * sizeof *lm->tokens;
     BW_TRY(v->host_alloc(lm->device, bytes, "a step's inputs", &lm->inputs, err));
     memset(lm->inputs.data, 0, bytes);
-    if (lm->device->kind != BW_DEVICE_CPU)
+    if (lm->device->kind != BW_DEVICE_CPU) {
         BW_TRY(v->host_alloc(lm->device, logits, "logits", &lm->host_logits, err));
+        BW_TRY(v->host_alloc(lm->device, outputs * 2 * sizeof *lm->tokens, "chosen tokens", &lm->host_best, err));
+    }
     lm->tokens = lm->inputs.data;
     lm->positions = lm->tokens + tokens;
     lm->slots = lm->positions + tokens;
@@ -194,6 +196,7 @@ void bw_lm_free(bw_lm *lm)
         bw_lm_part_deinit(&lm->parts[i]);
     lm->device->vtable->host_release(lm->device, &lm->inputs);
     lm->device->vtable->host_release(lm->device, &lm->host_logits);
+    lm->device->vtable->host_release(lm->device, &lm->host_best);
     if (lm->cpu)
         bw_device_close(lm->cpu);
     bw_lm_file_close(lm->file);
@@ -270,14 +273,31 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
     return BW_OK;
 }
 
-bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err)
+static bw_status compute(bw_lm *lm, const bw_lm_batch *batch, bw_err *err)
 {
     int32_t n_pages = 0;
     BW_TRY(fill_batch(lm, batch, &n_pages, err));
     int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, n_pages};
     for (int i = 0; i < lm->n_parts; i++)
         BW_TRY(bw_lm_part_step(lm, &lm->parts[i], dims, err));
+    return BW_OK;
+}
+
+bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err)
+{
+    BW_TRY(compute(lm, batch, err));
     return bw_lm_take_logits(lm, batch->n_outputs, logits, err);
+}
+
+bool bw_lm_can_choose(const bw_lm *lm)
+{
+    return lm->device->kind != BW_DEVICE_CPU;
+}
+
+bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err)
+{
+    BW_TRY(compute(lm, batch, err));
+    return bw_lm_take_best(lm, batch->n_outputs, best, err);
 }
 
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)

@@ -72,6 +72,16 @@ static bw_status record(bw_lm *lm, bw_lm_part *part, bw_value *caches, bw_err *e
         bw_plan_keep(part->plan, part->x);
     } else {
         bw_plan_keep(part->plan, part->logits);
+        if (on_gpu(part)) {
+            bw_value out[2];
+            for (int i = 0; i < 2; i++) {
+                out[i] = bw_plan_temp(part->plan, BW_I32, 0, 1, (int64_t[]){BW_DIM_OUTPUTS});
+                bw_plan_keep(part->plan, out[i]);
+            }
+            bw_plan_call(part->plan, BW_OP_ROW_ARGMAX, 1, &part->logits, 2, out, NULL, 0);
+            part->best = out[0];
+            part->finite = out[1];
+        }
     }
     return bw_plan_finish(part->plan, err);
 }
@@ -220,6 +230,22 @@ bw_status bw_lm_part_step(bw_lm *lm, bw_lm_part *part, const int64_t dims[BW_DIM
         BW_TRY(v->upload(part->device, part->x_in.data, x, bytes, err));
     }
     return bw_plan_run(part->plan, own, err);
+}
+
+bw_status bw_lm_take_best(bw_lm *lm, int32_t n_outputs, const int32_t **best, bw_err *err)
+{
+    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    const bw_device_vtable *v = last->device->vtable;
+    int32_t *host = lm->host_best.data, *finite = host + lm->options.max_outputs;
+    size_t bytes = (size_t)n_outputs * sizeof *host;
+    BW_TRY(v->download_later(last->device, host, bw_plan_data(last->plan, last->best), bytes, err));
+    BW_TRY(v->download_later(last->device, finite, bw_plan_data(last->plan, last->finite), bytes, err));
+    BW_TRY(v->synchronise(last->device, err));
+    for (int32_t i = 0; i < n_outputs; i++)
+        if (!finite[i])
+            host[i] = -1;
+    *best = host;
+    return BW_OK;
 }
 
 bw_status bw_lm_take_logits(bw_lm *lm, int32_t n_outputs, const float **logits, bw_err *err)

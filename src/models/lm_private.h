@@ -25,9 +25,10 @@ typedef struct bw_lm_part {
     bw_nn_step step; /* the plan's inputs */
     bw_value x;      /* the residual stream that comes in (first > 0), or that is handed on (end < n_layers) */
     bw_value logits;
-    bw_buffer inputs; /* on a GPU: what lies in the lm's inputs */
-    bw_buffer x_in;   /* first > 0: f32 [max_tokens, n_embd] */
-    bw_buffer kv;     /* [layers, k and v, pages, heads, page, head_dim] */
+    bw_value best, finite; /* on a GPU: i32 [outputs] of each row, see bw_sample.h */
+    bw_buffer inputs;      /* on a GPU: what lies in the lm's inputs */
+    bw_buffer x_in;        /* first > 0: f32 [max_tokens, n_embd] */
+    bw_buffer kv;          /* [layers, k and v, pages, heads, page, head_dim] */
 } bw_lm_part;
 
 struct bw_lm {
@@ -40,6 +41,7 @@ struct bw_lm {
     int n_parts;
     bw_buffer inputs;                                             /* host memory of all inputs, one behind the other */
     bw_buffer host_logits;                                        /* f32 [max_outputs, n_vocab], for a GPU */
+    bw_buffer host_best;                                          /* i32 [2, max_outputs]: best and finite, for a GPU */
     int32_t *tokens, *positions, *slots, *seqs, *outputs, *pages; /* in inputs, in this order */
     int32_t max_pages;                                            /* in one step */
     bw_lm_probe_fn *probe;
@@ -55,7 +57,8 @@ bw_status bw_lm_part_init(bw_lm *lm, bw_device *device, int32_t first, int32_t e
 void bw_lm_part_deinit(bw_lm_part *part);
 /* The batch lies in the lm's inputs. */
 bw_status bw_lm_part_step(bw_lm *lm, bw_lm_part *part, const int64_t dims[BW_DIM_COUNT], bw_err *err);
-/* Waits for the step. */
+/* Both wait for the step. */
+bw_status bw_lm_take_best(bw_lm *lm, int32_t n_outputs, const int32_t **best, bw_err *err);
 bw_status bw_lm_take_logits(bw_lm *lm, int32_t n_outputs, const float **logits, bw_err *err);
 bw_status bw_lm_part_copy_page(bw_lm *lm, bw_lm_part *part, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
 

@@ -45,6 +45,41 @@ static void generates_script(void **state)
     assert_int_equal(bw_mem_live(), live);
 }
 
+/* Where the device finds the largest logits, greedy requests get the same text, and whoever needs rows gets rows. */
+static void device_chooses(void **state)
+{
+    (void)state;
+    bw_str text[2] = {0};
+    for (int chooses = 0; chooses < 2; chooses++) {
+        fake_reset();
+        fake.can_choose = chooses == 1;
+        bw_engine *e = make_engine(64, 2, 0, 0);
+        bw_request request = make_request("abc", 20);
+        outcome o;
+        run_request(e, &request, &o);
+        bw_str_add(&text[chooses], o.text.data);
+        assert_int_equal(o.n_tokens, 20);
+        assert_true(isnan(o.logprobs[0]) != 0);
+        outcome_deinit(&o);
+        int64_t chosen = fake_get_counts().chosen_steps;
+        assert_true(chooses == 1 ? chosen >= 20 : chosen == 0);
+        request.n_logprobs = 1;
+        run_request(e, &request, &o);
+        assert_true(isnan(o.logprobs[0]) == 0);
+        outcome_deinit(&o);
+        request = make_request("abc", 20);
+        request.sampling.repetition_penalty = 1.5f;
+        run_request(e, &request, &o);
+        outcome_deinit(&o);
+        assert_int_equal(fake_get_counts().chosen_steps, chosen);
+        bw_engine_free(e);
+    }
+    assert_string_equal(text[0].data, text[1].data);
+    bw_str_deinit(&text[0]);
+    bw_str_deinit(&text[1]);
+    fake_reset();
+}
+
 static void stop_strings(void **state)
 {
     (void)state;
@@ -468,7 +503,7 @@ int main(void)
         cmocka_unit_test_setup(padding_tokens, setup),   cmocka_unit_test_setup(bad_options, setup),
         cmocka_unit_test_setup(queue_and_cancel, setup), cmocka_unit_test_setup(close_with_sessions, setup),
         cmocka_unit_test_setup(notifies, setup),         cmocka_unit_test_setup(failing_step, setup),
-        cmocka_unit_test_setup(failing_batch, setup),
+        cmocka_unit_test_setup(failing_batch, setup),    cmocka_unit_test_setup(device_chooses, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 fake_settings fake;
 
 static struct {
-    _Atomic int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps;
+    _Atomic int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps;
 } counts;
 
 struct bw_lm_file {
@@ -40,14 +40,15 @@ fake_counts fake_get_counts(void)
                          .copies = counts.copies,
                          .max_batch_tokens = counts.max_batch_tokens,
                          .max_seqs = counts.max_seqs,
-                         .mixed_steps = counts.mixed_steps};
+                         .mixed_steps = counts.mixed_steps,
+                         .chosen_steps = counts.chosen_steps};
 }
 
 void fake_reset(void)
 {
     fake = (fake_settings){0};
     counts.steps = counts.tokens = counts.rows = counts.copies = 0;
-    counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = 0;
+    counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = counts.chosen_steps = 0;
 }
 
 bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
@@ -136,6 +137,30 @@ void bw_lm_get_info(const bw_lm *lm, bw_lm_info *info)
 {
     bw_lm_file_info(lm->file, lm->options.kv_dtype, info);
     info->device = "cpu:0";
+}
+
+bool bw_lm_can_choose(const bw_lm *lm)
+{
+    (void)lm;
+    return fake.can_choose;
+}
+
+bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err)
+{
+    static int32_t chosen[4096];
+    const float *logits;
+    BW_TRY(bw_lm_step(lm, batch, &logits, err));
+    for (int32_t i = 0; i < batch->n_outputs; i++) {
+        const float *row = logits + (size_t)i * (size_t)lm->n_vocab;
+        chosen[i] = 0;
+        for (int32_t t = 1; t < lm->n_vocab; t++)
+            chosen[i] = row[t] > row[chosen[i]] ? t : chosen[i];
+        if (!isfinite(row[chosen[i]]))
+            chosen[i] = -1;
+    }
+    counts.chosen_steps++;
+    *best = chosen;
+    return BW_OK;
 }
 
 const bw_tokenizer *bw_lm_tokenizer(const bw_lm *lm)
