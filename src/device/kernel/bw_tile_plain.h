@@ -108,7 +108,8 @@ template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, co
 #else
 template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, const bw_frag<T> &b)
 {
-#pragma unroll
+    /* Unrolled, the shuffles of many products would come first and fill the registers. */
+#pragma unroll 1
     for (int g = 0; g < BW_FRAG_GROUPS; g++)
 #pragma unroll
         for (int j = 0; j < BW_FRAG_PAIRS; j++) {
@@ -116,8 +117,6 @@ template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, co
 #pragma unroll
             for (int i = 0; i < BW_ACC_EACH; i++)
                 acc.x[i] = bw_dot2<T>(bw_shuffle(a.w[j], bw_acc_row(i) + 16 * g), column, acc.x[i]);
-            __builtin_amdgcn_sched_barrier(
-                0); /* else the shuffles of many products come first and fill the registers */
         }
 }
 #endif
