@@ -82,7 +82,7 @@ template <typename T> BW_DEVICE float bw_dot2(uint32_t a, uint32_t b, float c)
 }
 #if defined(__gfx906__) || defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) ||                     \
     defined(__gfx1031__) || defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) ||                    \
-    defined(__gfx1035__) || defined(__gfx1036__)
+    defined(__gfx1035__) || defined(__gfx1036__) || defined(__gfx10_3_generic__)
 template <> BW_DEVICE_SPECIAL float bw_dot2<bw_f16>(uint32_t a, uint32_t b, float c)
 {
     return __builtin_amdgcn_fdot2(__builtin_bit_cast(bw_half2, a), __builtin_bit_cast(bw_half2, b), c, false);
