@@ -1,8 +1,11 @@
 #!/bin/sh
-# Compiles every .hip source for the default AMD targets and checks the table of registers: a spill fails.
-# usage: tools/build_kernels.sh BUILD_DIRECTORY
+# Compiles every .hip source and checks the table of registers: a spill, scratch memory, an indexed private array or a kernel
+# that one target lacks fails.
+# usage: tools/build_kernels.sh BUILD_DIRECTORY [BW_GFX [BW_SM]]    (default none; see cmake/kernels.cmake)
+# JOBS in the environment: compilers at a time, else as many as there are processors.
 set -eu
 cd "$(dirname "$0")/.."
-cmake -S . -B "$1" -G Ninja -DBW_GFX=default -DBW_SM=none -DBW_SERVER=OFF >/dev/null
-ninja -C "$1" bw_kernels bw_kernel_table
+command -v llvm-objdump-19 >/dev/null || { echo "build_kernels.sh: llvm-objdump-19 is missing (package llvm-19): indexed arrays cannot be looked for" >&2; exit 1; }
+cmake -S . -B "$1" -G Ninja -DBW_GFX="${2:-default}" -DBW_SM="${3:-none}" -DBW_SERVER=OFF >/dev/null
+ninja -C "$1" -j "${JOBS:-$(nproc)}" bw_kernels bw_kernel_table
 tools/kernel_table.sh "$1/kernels" "$1/kernels.tsv"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tools/kernel_table.sh: takes good reports, fails on spills, on none, on stale and on empty ones.
+# tools/kernel_table.sh: takes good reports, fails on spills, on indexed arrays, on none, on stale and on empty ones, and
+# where a kernel is missing in one target. tools/kernel_object.sh finds indexed arrays in what a disassembler writes.
 # usage: kernel_table_test.sh tools/kernel_table.sh
 set -eu
 script=$1
@@ -25,3 +26,30 @@ refuses "a report without its object"
 touch "$folder/kernels/b.sm_90.cubin"
 : >"$folder/kernels/b.sm_90.cubin.usage"
 refuses "a report of nothing"
+rm "$folder"/kernels/b.*
+report one 0 | sed s/sm_90/sm_80/ >"$folder/kernels/a.sm_80.cubin.usage"
+touch "$folder/kernels/a.sm_80.cubin"
+"$script" "$folder/kernels" "$folder/table.tsv" | grep -q "^2 kernels"
+report two 0 >>"$folder/kernels/a.sm_80.cubin.usage"
+refuses "a kernel that one target lacks"
+grep -q "missing: a bw_two for sm_90" "$folder/log"
+echo a.sm_90.cubin >"$folder/kernels/objects.list" # the other is no part of the build
+"$script" "$folder/kernels" "$folder/table.tsv" | grep -q "^1 kernels"
+echo a.ptx_90.ptx >>"$folder/kernels/objects.list"
+echo ".visible .entry bw_two(" >"$folder/kernels/a.ptx_90.ptx"
+refuses "PTX with other kernels"
+echo ".visible .entry bw_one(" >"$folder/kernels/a.ptx_90.ptx"
+"$script" "$folder/kernels" "$folder/table.tsv" | grep -q "^1 kernels"
+
+object="$(dirname "$script")/kernel_object.sh"
+cat >"$folder/objdump" <<'EOF'
+printf '0000000000001900 <bw_good>:\n\tv_mov_b32_e32 v1, v2\n\n0000000000001a00 <bw_one>:\n\tv_movrels_b32_e32 v1, v2\n'
+printf '\ts_set_gpr_idx_on s4, gpr_idx(SRC0)\n'
+EOF
+chmod +x "$folder/objdump"
+"$object" "$folder/kernels/a.sm_90.cubin.usage" "$folder/kernels/a.sm_90.cubin" "$folder/objdump" sh -c "printf '%s\n' \"$(report one 0)\" >&2"
+grep -qx "Indexed bw_one: 2 instructions" "$folder/kernels/a.sm_90.cubin.usage"
+[ "$(grep -c Indexed "$folder/kernels/a.sm_90.cubin.usage")" = 1 ]
+refuses "an indexed private array"
+if "$object" "$folder/report" "$folder/none" "" sh -c 'echo why >&2; exit 1' 2>"$folder/log"; then echo "taken: a compiler's failure"; exit 1; fi
+grep -qx why "$folder/log"

@@ -78,10 +78,44 @@ BW_DEVICE void bw_barrier(void)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-/* The value that lane (own ^ mask) holds. */
+/* Data-parallel moves: x of the lane that CONTROL names, 0 where that lane is off. Free where the next instruction
+ * takes them in. */
+template <int CONTROL> BW_DEVICE uint32_t bw_dpp(uint32_t x)
+{
+    return (uint32_t)__builtin_amdgcn_mov_dpp((int)x, CONTROL, 0xf, 0xf, true);
+}
+/* The value that lane (own ^ mask) holds, 0 where that lane is off. mask: a constant once loops are unrolled, so that
+ * one of these is left; ds_bpermute needs an address and the way through shared memory. From AMD's ISA documents ("DPP
+ * controls", "V_PERMLANEX16_B32", "DS_SWIZZLE_B32"), l a lane within its row of 16, quad or half row:
+ *   1, 2   quad_perm: lane l of a quad reads the one that bits 2l, 2l + 1 name: 1 0 3 2 is 0xb1, 2 3 0 1 is 0x4e
+ *   4      row_xmask:4 (gfx10 and later); before, row_half_mirror, which is l ^ 7, of quad_perm 3 2 1 0, which is l ^ 3
+ *   8      row_ror:8: lane l reads (l - 8) mod 16, which is l ^ 8
+ *   16     v_permlanex16 (gfx10 and later): lane l reads the one of the other row of 32 lanes that nibble l of the two
+ *          words names, here l; before, ds_swizzle in its mask mode: (lane & 0x1f | 0) ^ 0x10, within 32 lanes
+ *   32     nothing but ds_bpermute */
 BW_DEVICE uint32_t bw_shuffle_xor_bits(uint32_t x, int mask)
 {
-    return (uint32_t)__builtin_amdgcn_ds_bpermute((bw_lane() ^ mask) << 2, (int)x);
+    switch (mask) {
+    case 1:
+        return bw_dpp<0xb1>(x);
+    case 2:
+        return bw_dpp<0x4e>(x);
+    case 8:
+        return bw_dpp<0x128>(x);
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+    case 4:
+        return bw_dpp<0x164>(x);
+    case 16:
+        return (uint32_t)__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, (int)0xfedcba98u, false, true);
+#else
+    case 4:
+        return bw_dpp<0x141>(bw_dpp<0x1b>(x));
+    case 16:
+        return (uint32_t)__builtin_amdgcn_ds_swizzle((int)x, 0x10 << 10 | 0x1f);
+#endif
+    default:
+        return (uint32_t)__builtin_amdgcn_ds_bpermute((bw_lane() ^ mask) << 2, (int)x);
+    }
 }
 BW_DEVICE float bw_shuffle_xor(float x, int mask)
 {

@@ -98,7 +98,7 @@ template <typename T> BW_DEVICE void bw_frag_of_acc(bw_frag<T> &f, const bw_acc 
     const bool upper = bw_lane() >= 16;
 #pragma unroll
     for (int i = 0; i < BW_ACC_EACH; i += 2) {
-        uint32_t own = bw_pair_put<T>(acc.x[i], acc.x[i + 1]), other = bw_shuffle(own, bw_lane() ^ 16);
+        uint32_t own = bw_pair_put<T>(acc.x[i], acc.x[i + 1]), other = bw_shuffle_xor_bits(own, 16);
         uint32_t even = upper ? other : own, odd = upper ? own : other;
         f.w[i] = bw_bytes<0x5410>(even, odd);
         f.w[i + 1] = bw_bytes<0x7632>(even, odd);

@@ -82,7 +82,7 @@ template <typename T> BW_DEVICE float bw_dot2(uint32_t a, uint32_t b, float c)
 }
 #if defined(__gfx906__) || defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) ||                     \
     defined(__gfx1031__) || defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) ||                    \
-    defined(__gfx1035__) || defined(__gfx1036__)
+    defined(__gfx1035__) || defined(__gfx1036__) || defined(__gfx10_3_generic__)
 template <> BW_DEVICE_SPECIAL float bw_dot2<bw_f16>(uint32_t a, uint32_t b, float c)
 {
     return __builtin_amdgcn_fdot2(__builtin_bit_cast(bw_half2, a), __builtin_bit_cast(bw_half2, b), c, false);
@@ -108,7 +108,8 @@ template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, co
 #else
 template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, const bw_frag<T> &b)
 {
-#pragma unroll
+    /* Unrolled, the shuffles of many products would come first and fill the registers. */
+#pragma unroll 1
     for (int g = 0; g < BW_FRAG_GROUPS; g++)
 #pragma unroll
         for (int j = 0; j < BW_FRAG_PAIRS; j++) {
@@ -116,8 +117,6 @@ template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, co
 #pragma unroll
             for (int i = 0; i < BW_ACC_EACH; i++)
                 acc.x[i] = bw_dot2<T>(bw_shuffle(a.w[j], bw_acc_row(i) + 16 * g), column, acc.x[i]);
-            __builtin_amdgcn_sched_barrier(
-                0); /* else the shuffles of many products come first and fill the registers */
         }
 }
 #endif

@@ -30,7 +30,7 @@ BW_DEVICE int bw_dot4(uint32_t a, uint32_t b, int c)
 #elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) ||                      \
     defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) || defined(__gfx1031__) ||                    \
     defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || defined(__gfx1035__) ||                    \
-    defined(__gfx1036__)
+    defined(__gfx1036__) || defined(__gfx10_3_generic__)
     return __builtin_amdgcn_sdot4((int)a, (int)b, c, false);
 #else
 #pragma unroll

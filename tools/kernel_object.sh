@@ -1,0 +1,17 @@
+#!/bin/sh
+# Compiles one code object; what the compiler says of registers and spills, and what the disassembler finds, is kept beside
+# it, and shown when the compiler fails.
+# usage: tools/kernel_object.sh REPORT OBJECT OBJDUMP COMMAND...
+# OBJDUMP: llvm-objdump for an AMD object, "" for others and where it is not installed. It adds a line for each kernel that
+# indexes its registers at run time (an array of private memory, kept in registers), uses scratch memory or calls a
+# function: `Indexed KERNEL: N instructions`.
+set -eu
+report=$1 object=$2 objdump=$3
+shift 3
+"$@" 2>"$report" || { cat "$report" >&2; exit 1; }
+[ -n "$objdump" ] || exit 0
+"$objdump" -d --no-show-raw-insn --no-leading-addr "$object" >"$object.s"
+awk '/^(<|[0-9a-f]+ <).*>:$/ { kernel = $NF; gsub(/[<>:]/, "", kernel) }
+    /^[ \t]*(v_movrel|s_movrel|s_set_gpr_idx|scratch_|s_swappc)/ { n[kernel]++ }
+    END { for (k in n) print "Indexed " k ": " n[k] " instructions" }' "$object.s" | sort >>"$report"
+rm "$object.s"
