@@ -387,8 +387,7 @@ int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
 
 int hipStreamBeginCapture(void *stream, int mode)
 {
-    if (captured || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL ||
-        capture_fails("begin"))
+    if (captured || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL || capture_fails("begin"))
         return INVALID;
     captured = calloc(1, sizeof *captured);
     return captured ? 0 : BW_HIP_OUT_OF_MEMORY;
