@@ -186,13 +186,18 @@ bw_status bw_lm_choose_layers(bw_lm *lm, int32_t *n_cpu_layers, bw_err *err)
     if (need > room && o->n_gpu_layers == 0)
         return bw_fail(err, BW_E_MEMORY, "%s has %lld MiB free, too little even for one layer of this model",
                        lm->device->name, (long long)(free_bytes >> 20));
+    if (first > 0 && o->n_gpu_layers > 0 && o->require_gpu)
+        return bw_fail(err, BW_E_ARG, "only %d of %d layers were asked for on %s, and the CPU may compute none",
+                       (int)o->n_gpu_layers, (int)c->n_layers, lm->device->name);
     if (first > 0 && o->require_gpu)
         return bw_fail(err, BW_E_MEMORY,
                        "the model and its KV cache need %lld MiB, %s has %lld MiB free: only %d of %d layers would lie "
                        "there; a smaller context, fewer sequences or a q8_0 KV cache take less",
                        (long long)((all + temporary + reserve) >> 20), lm->device->name, (long long)(free_bytes >> 20),
                        (int)(c->n_layers - first), (int)c->n_layers);
-    if (first > 0)
+    if (first > 0 && o->n_gpu_layers > 0)
+        bw_log_info("the CPU computes the first %d of %d layers, as was asked", (int)first, (int)c->n_layers);
+    else if (first > 0)
         bw_log_warn("the CPU computes the first %d of %d layers: the model and its KV cache need %lld MiB, %s has %lld "
                     "MiB free",
                     (int)first, (int)c->n_layers, (long long)((all + temporary + reserve) >> 20), lm->device->name,

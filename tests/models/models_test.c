@@ -1,5 +1,6 @@
 /* models: every architecture, from safetensors and from GGUF, against what transformers computed (tests/data/lm, made
- * by tools/fixtures/lm_fixtures.py), layer by layer; ragged batches and paging; bad files. */
+ * by tools/fixtures/lm_fixtures.py), layer by layer; ragged batches and paging; bad files. BW_TEST_DEVICE names the
+ * device, cpu:0; on a GPU each model is run whole there and with one of its two layers on the CPU. */
 #include "../bw_test.h"
 
 #include <math.h>
@@ -9,7 +10,11 @@
 #include "bw_mem.h"
 #include "bw_safetensors.h"
 
-enum { N_TOKENS = 48, MAX_PAGES = 8 };
+enum { N_TOKENS = 48, MAX_PAGES = 8, MAX_TOKENS = 160, N_VOCAB = 160 };
+
+static const char *device_name = "cpu:0";
+static bool on_gpu;
+static int gpu_layers; /* 0: all */
 
 struct expectation {
     bw_safetensors *st;
@@ -56,10 +61,12 @@ static void open_lm(const char *name, const char *variant, bw_dtype kv, bw_devic
     assert_ok(bw_lm_file_open(path, &file, &err), err);
     bw_lm_options options = {.kv_dtype = kv,
                              .n_pages = MAX_PAGES,
-                             .max_tokens = 64,
+                             .max_tokens = MAX_TOKENS,
                              .max_seqs = 4,
                              .max_outputs = 64,
                              .max_seq_pages = 4,
+                             .n_gpu_layers = gpu_layers,
+                             .n_threads = 2,
                              .variant = variant};
     assert_ok(bw_lm_new(file, device, &options, lm, &err), err);
 }
@@ -73,11 +80,11 @@ static void open_expected(const char *name, struct expectation *e)
 }
 
 /* A whole prompt in one step, every layer compared; then the same prompt in pieces over pages in an odd order. */
-static void check_model(const char *file, const char *expected, const char *variant, bw_dtype kv, double limit)
+static void check_part(const char *file, const char *expected, const char *variant, bw_dtype kv, double limit)
 {
     bw_err err = {0};
     bw_device *device;
-    assert_ok(bw_device_open("cpu:0", 2, &device, &err), err);
+    assert_ok(bw_device_open(device_name, 2, &device, &err), err);
     bw_lm *lm;
     open_lm(file, variant, kv, device, &lm);
     struct expectation e = {.limit = limit};
@@ -112,24 +119,43 @@ static void check_model(const char *file, const char *expected, const char *vari
         compare(&e, "logits", logits, 1, 160);
         compare(&e, "logits", logits + 160, 1, 160);
     }
-    print_message("%s (%s, kv %s): worst relative error %.2e at %s\n", file, variant ? variant : "fast",
-                  bw_dtype_name(kv), e.worst, e.worst_name);
+    bw_lm_info info;
+    bw_lm_get_info(lm, &info);
+    print_message("%s (%s, kv %s, %s): worst relative error %.2e at %s\n", file, variant ? variant : "fast",
+                  bw_dtype_name(kv), info.device, e.worst, e.worst_name);
+    char want[48];
+    snprintf(want, sizeof want, gpu_layers ? "%s (%d of 2 layers), cpu:0" : "%s", device_name, gpu_layers);
+    assert_string_equal(info.device, want);
     bw_safetensors_close(e.st);
     bw_lm_free(lm);
     bw_device_close(device);
 }
 
-/* With an f32 cache everything is f32 and the bar is 1e-3; f16 and bf16 caches round K and V to 11 and 8 bits. */
+static void check_model(const char *file, const char *expected, const char *variant, bw_dtype kv, double limit)
+{
+    for (gpu_layers = 0; gpu_layers <= on_gpu; gpu_layers++)
+        check_part(file, expected, variant, kv, limit);
+    gpu_layers = 0;
+}
+
+/* With an f32 cache everything is f32 and the bar is 1e-3; f16 and bf16 caches round K and V to 11 and 8 bits. A GPU's
+ * matrix units round what they multiply with weights of 16 bits to the weights' type. */
 static void safetensors_models(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama2",  "llama31", "llama-linear", "llama-yarn",
-                                        "mistral", "qwen2",   "gemma3"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        check_model(names[i], names[i], "ref", BW_F32, 1e-4);
-        check_model(names[i], names[i], NULL, BW_F32, 1e-3);
-        check_model(names[i], names[i], NULL, BW_F16, 4e-3);
-        check_model(names[i], names[i], NULL, BW_BF16, 3e-2);
+    static const struct {
+        const char *name;
+        double gpu_limit; /* weights of f32, bf16, f16 */
+    } models[] = {{"llama2", 1e-3},  {"llama31", 2e-2}, {"llama-linear", 2e-2}, {"llama-yarn", 2e-2},
+                  {"mistral", 2e-2}, {"qwen2", 2e-3},   {"gemma3", 2e-2}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const char *name = models[i].name;
+        double limit = on_gpu ? models[i].gpu_limit : 1e-3;
+        if (!on_gpu)
+            check_model(name, name, "ref", BW_F32, 1e-4);
+        check_model(name, name, NULL, BW_F32, limit);
+        check_model(name, name, NULL, BW_F16, limit > 4e-3 ? limit : 4e-3);
+        check_model(name, name, NULL, BW_BF16, limit > 3e-3 ? 4e-2 : 3e-2);
     }
 }
 
@@ -139,15 +165,73 @@ static void gguf_models(void **state)
     check_model("llama31.gguf", "llama31", NULL, BW_F32, 1e-2); /* weights rounded to f16 */
     check_model("qwen2.gguf", "qwen2", NULL, BW_F32, 1e-3);
     check_model("llama31-q8_0.gguf", "llama31", NULL, BW_F32, 1e-1); /* 8-bit weights and activations */
-    check_model("llama31-q8_0.gguf", "llama31", "ref", BW_F32, 1e-1);
+    if (!on_gpu)
+        check_model("llama31-q8_0.gguf", "llama31", "ref", BW_F32, 1e-1);
+}
+
+/* Steps of several sequences, some of which read their prompt while others go on by one token: of 50, 80 (more than a
+ * graph takes), 3, 16 and 1 tokens, each sequence's logits where it stands. Twice, so that graphs are replayed. */
+static void check_mixed(const char *name, double limit)
+{
+    enum { N_SEQS = 4, N_STEPS = 8 };
+    static const int takes[N_STEPS][N_SEQS] = {{20, 0, 30, 0}, {1, 48, 1, 30}, {1, 0, 1, 1}, {7, 0, 5, 4},
+                                               {1, 0, 0, 0},   {1, 0, 1, 1},   {1, 0, 1, 1}, {1, 0, 0, 0}};
+    static int32_t pages[N_SEQS][2] = {{7, 1}, {2, 6}, {0, 5}, {4, 3}};
+    bw_err err = {0};
+    bw_device *device;
+    assert_ok(bw_device_open(device_name, 2, &device, &err), err);
+    bw_lm *lm;
+    open_lm(name, NULL, BW_F16, device, &lm);
+    struct expectation e = {.limit = limit};
+    open_expected(name, &e);
+    const int32_t *tokens = bw_safetensors_find(e.st, "tokens")->data;
+    for (int round = 0; round < 2; round++) {
+        int cached[N_SEQS] = {0};
+        for (int step = 0; step < N_STEPS; step++) {
+            bw_lm_seq seqs[N_SEQS];
+            int32_t all[MAX_TOKENS], outputs[N_SEQS], last[N_SEQS];
+            bw_lm_batch batch = {.tokens = all, .seqs = seqs, .outputs = outputs};
+            for (int s = 0; s < N_SEQS; s++) {
+                int n = takes[step][s];
+                if (n == 0)
+                    continue;
+                memcpy(all + batch.n_tokens, tokens + cached[s], (size_t)n * sizeof *all);
+                cached[s] += n;
+                seqs[batch.n_seqs] = (bw_lm_seq){batch.n_tokens, n, cached[s], pages[s]};
+                batch.n_tokens += n;
+                outputs[batch.n_outputs++] = batch.n_tokens - 1;
+                last[batch.n_seqs++] = cached[s] - 1;
+            }
+            const float *logits;
+            assert_ok(bw_lm_step(lm, &batch, &logits, &err), err);
+            for (int i = 0; i < batch.n_seqs; i++) {
+                e.first_row = last[i];
+                compare(&e, "logits", logits + (size_t)i * N_VOCAB, 1, N_VOCAB);
+            }
+        }
+    }
+    bw_safetensors_close(e.st);
+    bw_lm_free(lm);
+    bw_device_close(device);
+}
+
+static void mixed_batches(void **state)
+{
+    (void)state;
+    for (gpu_layers = 0; gpu_layers <= on_gpu; gpu_layers++) {
+        check_mixed("llama2", 4e-3);
+        check_mixed("gemma3", on_gpu ? 2e-2 : 4e-3);
+    }
+    gpu_layers = 0;
 }
 
 static void copied_pages(void **state)
 {
     (void)state;
+    gpu_layers = on_gpu; /* its pages lie on both */
     bw_err err = {0};
     bw_device *device;
-    assert_ok(bw_device_open("cpu:0", 1, &device, &err), err);
+    assert_ok(bw_device_open(device_name, 1, &device, &err), err);
     bw_lm *lm;
     open_lm("llama2", NULL, BW_F16, device, &lm);
     struct expectation e = {.limit = 1e-3};
@@ -169,6 +253,67 @@ static void copied_pages(void **state)
     bw_safetensors_close(e.st);
     bw_lm_free(lm);
     bw_device_close(device);
+    gpu_layers = 0;
+}
+
+/* The simulated card with less memory: a model that does not fit is split, or refused where that was asked for; the
+ * sentences say what is there and what is needed. */
+static void short_memory(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    char path[256];
+    snprintf(path, sizeof path, "%s/lm/llama2", BW_TEST_DATA);
+    /* 256 MiB are kept free for the driver, and a page of this model has 16 KiB */
+    static const struct {
+        const char *mib, *device;
+        int32_t n_pages, n_gpu_layers;
+        bool require_gpu;
+        bw_status status;
+        const char *says;
+    } tries[] = {
+        {"1024", "rocm:0", 4096, 0, true, BW_OK, NULL},
+        {"300", "rocm:0 (1 of 2 layers), cpu:0", 4096, 0, false, BW_OK, NULL},
+        {"300", NULL, 4096, 0, true, BW_E_MEMORY, "only 1 of 2 layers"},
+        {"200", NULL, 4096, 0, false, BW_E_MEMORY, "too little even for one layer"},
+        {"1024", NULL, 4096, 1, true, BW_E_ARG, "only 1 of 2 layers"},
+        {"1024", "rocm:0 (1 of 2 layers), cpu:0", 4096, 1, false, BW_OK, NULL},
+        {"1024", "rocm:0", 4096, 2, false, BW_OK, NULL},
+        {"1024", "rocm:0", 4096, 99, true, BW_OK, NULL},
+        {"40", NULL, 4096, 2, false, BW_E_MEMORY, NULL}, /* asked for by number: tried, and the card refuses */
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        bw_device *device;
+        bw_lm_file *file;
+        bw_lm *lm = NULL;
+        setenv("BW_SIM_MEMORY_MIB", tries[i].mib, 1);
+        assert_ok(bw_device_open(device_name, 2, &device, &err), err);
+        assert_ok(bw_lm_file_open(path, &file, &err), err);
+        bw_lm_options options = {.kv_dtype = BW_F32,
+                                 .n_pages = tries[i].n_pages,
+                                 .max_tokens = 8,
+                                 .max_seqs = 2,
+                                 .max_outputs = 2,
+                                 .max_seq_pages = 2,
+                                 .n_gpu_layers = tries[i].n_gpu_layers,
+                                 .require_gpu = tries[i].require_gpu,
+                                 .n_threads = 1};
+        bw_status status = bw_lm_new(file, device, &options, &lm, &err);
+        if (status != tries[i].status)
+            fail_msg("try %zu: %s: %s", i, bw_status_name(status), err.text);
+        if (lm) {
+            bw_lm_info info;
+            bw_lm_get_info(lm, &info);
+            assert_string_equal(info.device, tries[i].device);
+        } else {
+            print_message("%s\n", err.text);
+            assert_true(!tries[i].says || strstr(err.text, tries[i].says));
+            assert_non_null(strstr(err.text, device_name));
+        }
+        bw_lm_free(lm);
+        bw_device_close(device);
+    }
+    unsetenv("BW_SIM_MEMORY_MIB");
 }
 
 static void bad_steps(void **state)
@@ -176,7 +321,7 @@ static void bad_steps(void **state)
     (void)state;
     bw_err err = {0};
     bw_device *device;
-    assert_ok(bw_device_open("cpu:0", 1, &device, &err), err);
+    assert_ok(bw_device_open(device_name, 1, &device, &err), err);
     bw_lm *lm;
     open_lm("llama2", NULL, BW_F16, device, &lm);
     int32_t token = 160, pages[1] = {0};
@@ -210,7 +355,7 @@ static void failing_allocations(void **state)
         bw_lm_file *file = NULL;
         bw_lm *lm = NULL;
         bw_mem_fail_at(n);
-        bw_status status = bw_device_open(NULL, 2, &device, &err);
+        bw_status status = bw_device_open(device_name, 2, &device, &err);
         if (status == BW_OK)
             status = bw_lm_file_open(path, &file, &err);
         if (status == BW_OK) {
@@ -244,9 +389,16 @@ static void wrong_files(void **state)
 
 int main(void)
 {
+    const char *named = getenv("BW_TEST_DEVICE");
+    if (named)
+        device_name = named;
+    on_gpu = strncmp(device_name, "cpu", 3) != 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safetensors_models), cmocka_unit_test(gguf_models), cmocka_unit_test(copied_pages),
-        cmocka_unit_test(bad_steps),          cmocka_unit_test(wrong_files), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(safetensors_models),  cmocka_unit_test(gguf_models),  cmocka_unit_test(mixed_batches),
+        cmocka_unit_test(copied_pages),        cmocka_unit_test(bad_steps),    cmocka_unit_test(wrong_files),
+        cmocka_unit_test(failing_allocations), cmocka_unit_test(short_memory), /* last, and only with the simulated card
+                                                                                */
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    size_t n = sizeof tests / sizeof *tests - !(on_gpu && getenv("BW_SIM_MEMORY_MIB"));
+    return _cmocka_run_group_tests("models", tests, n, NULL, NULL);
 }

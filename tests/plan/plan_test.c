@@ -1,20 +1,27 @@
-/* plan: values, memory reuse, barriers, symbolic dimensions, errors of the builder, probes, profiles. */
+/* plan: values, memory reuse, barriers, symbolic dimensions, errors of the builder, probes, profiles. BW_TEST_DEVICE
+ * names the device, cpu:0; on a GPU also graphs: made, replayed, left for others, turned off and failing. */
 #include "../bw_test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "bw_mem.h"
 #include "bw_plan.h"
 
 enum { MAX_ROWS = 64, D = 96 };
 
+static const char *device_name = "cpu:0";
 static bw_device *device;
+static bool on_gpu;
 
 static int open_device(void **state)
 {
     (void)state;
     bw_err err = {0};
-    return bw_device_open("cpu:0", 3, &device, &err) == BW_OK ? 0 : -1;
+    bw_status status = bw_device_open(device_name, 3, &device, &err);
+    if (status != BW_OK)
+        print_error("%s\n", err.text);
+    return status == BW_OK ? 0 : -1;
 }
 
 static int close_device(void **state)
@@ -47,11 +54,69 @@ static bw_value add(bw_plan *plan, bw_value a, bw_value b)
     return y;
 }
 
+/* An input of a run: the host's memory and, on a GPU, where it lies there. */
+typedef struct input {
+    bw_value value;
+    void *host;
+    size_t n_bytes;
+    bw_buffer buffer; /* on a GPU */
+} input;
+
+static input bind(bw_plan *plan, bw_value value, void *host, size_t n_bytes)
+{
+    bw_err err = {0};
+    input in = {.value = value, .host = host, .n_bytes = n_bytes};
+    if (on_gpu)
+        assert_ok(device->vtable->alloc(device, n_bytes, BW_MEMORY_DENSE, "an input", &in.buffer, &err), err);
+    bw_plan_bind(plan, value, on_gpu ? in.buffer.data : host);
+    return in;
+}
+
+static void send(const input *in)
+{
+    bw_err err = {0};
+    if (on_gpu)
+        assert_ok(device->vtable->upload(device, in->buffer.data, in->host, in->n_bytes, &err), err);
+}
+
+static void unbind(input *in)
+{
+    if (on_gpu)
+        device->vtable->release(device, &in->buffer);
+}
+
+/* n_bytes of a kept value; on a GPU a copy, good until `which` is taken again. */
+static const void *take(const bw_plan *plan, bw_value value, size_t n_bytes, int which)
+{
+    static float copies[2][MAX_ROWS * D];
+    bw_err err = {0};
+    if (!on_gpu)
+        return bw_plan_data(plan, value);
+    assert_true(n_bytes <= sizeof copies[0]);
+    assert_ok(device->vtable->download(device, copies[which], bw_plan_data(plan, value), n_bytes, &err), err);
+    return copies[which];
+}
+
+static void check_chain(const float *x, const float *got, int rows)
+{
+    for (int k = 0; k < rows * D; k++) {
+        float a = x[k], b = x[k];
+        for (int i = 0; i < 40; i++) {
+            a = a * 0.5f + 1;
+            b = b * 0.25f + (float)i;
+            if (i % 8 == 7)
+                a = a + b;
+        }
+        if (!(fabsf(got[k] - a) <= 1e-4f * fabsf(a)))
+            fail_msg("%d rows, element %d: %g instead of %g", rows, k, (double)got[k], (double)a);
+    }
+}
+
 /* A long chain with branches, run with many row counts: memory is reused, every result right each time. */
 static void chain(void **state)
 {
     (void)state;
-    for (int forced = 0; forced < 2; forced++) {
+    for (int forced = 0; forced < (on_gpu ? 1 : 2); forced++) { /* the reference runs on the CPU alone */
         bw_err err = {0};
         bw_plan *plan = new_plan(forced ? "ref" : NULL);
         static float x[MAX_ROWS * D];
@@ -65,23 +130,17 @@ static void chain(void **state)
         bw_plan_keep(plan, v);
         assert_ok(bw_plan_finish(plan, &err), err);
         assert_true(bw_plan_memory_bytes(plan) < (int64_t)10 * MAX_ROWS * D * 4);
-        bw_plan_bind(plan, in, x);
-        for (int rows = 0; rows <= MAX_ROWS; rows += rows < 4 ? 1 : 15) {
-            for (int i = 0; i < rows * D; i++)
-                x[i] = sinf((float)(i + rows));
-            assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){rows, 0, 0, 0}, &err), err);
-            const float *got = bw_plan_data(plan, v);
-            for (int k = 0; k < rows * D; k++) {
-                float a = x[k], b = x[k];
-                for (int i = 0; i < 40; i++) {
-                    a = a * 0.5f + 1;
-                    b = b * 0.25f + (float)i;
-                    if (i % 8 == 7)
-                        a = a + b;
-                }
-                assert_true(fabsf(got[k] - a) <= 1e-4f * fabsf(a));
+        input bound = bind(plan, in, x, sizeof x);
+        for (int rows = 0; rows <= MAX_ROWS; rows += rows < 4 ? 1 : 15)
+            for (int again = 0; again < (on_gpu ? 3 : 1); again++) { /* launched, captured, replayed */
+                for (int i = 0; i < rows * D; i++)
+                    x[i] = sinf((float)(i + rows + 7 * again));
+                send(&bound);
+                assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){rows, 0, 0, 0}, &err), err);
+                const float *got = take(plan, v, (size_t)(rows * D) * sizeof *got, 0);
+                check_chain(x, got, rows);
             }
-        }
+        unbind(&bound);
         bw_plan_free(plan);
     }
 }
@@ -102,14 +161,16 @@ static void views(void **state)
     assert_ok(bw_plan_finish(plan, &err), err);
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
         x[i] = (float)(i % 17) - 8;
-    bw_plan_bind(plan, in, x);
+    input bound = bind(plan, in, x, sizeof x);
+    send(&bound);
     assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){5, 0, 0, 0}, &err), err);
-    const float *got = bw_plan_data(plan, y);
+    const float *got = take(plan, y, 5 * D * sizeof *got, 0);
     for (int r = 0; r < 5; r++)
         for (int j = 0; j < D; j++) {
             double g = x[r * 2 * D + j], u = x[r * 2 * D + D + j], want = g / (1 + exp(-g)) * u;
             assert_true(fabs(got[r * D + j] - want) <= 1e-5 * (fabs(want) + 1));
         }
+    unbind(&bound);
     bw_plan_free(plan);
 }
 
@@ -119,7 +180,8 @@ static void views(void **state)
 static void skipped_calls(void **state)
 {
     (void)state;
-    enum { ROWS = 7, RUNS = 400 };
+    enum { ROWS = 7 };
+    const int n_all = on_gpu ? 24 : 400;
     bw_err err = {0};
     bw_plan *plan = new_plan(NULL);
     static float x[MAX_ROWS * D];
@@ -135,15 +197,17 @@ static void skipped_calls(void **state)
     bw_plan_keep(plan, v);
     bw_plan_keep(plan, picked);
     assert_ok(bw_plan_finish(plan, &err), err);
-    bw_plan_bind(plan, in, x);
-    bw_plan_bind(plan, rows, ids);
-    for (int run = 0; run < RUNS; run++) {
+    input bound_x = bind(plan, in, x, sizeof x), bound_ids = bind(plan, rows, ids, sizeof ids);
+    for (int run = 0; run < n_all; run++) {
         int n_outputs = run % 2 ? 2 : 0, n_rows = run % 3 ? ROWS : MAX_ROWS;
         for (int i = 0; i < n_rows * D; i++)
             x[i] = (float)(run + i % 5);
         ids[1] = n_rows - 1;
+        send(&bound_x);
+        send(&bound_ids);
         assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){n_rows, n_outputs, 0, 0}, &err), err);
-        const float *got = bw_plan_data(plan, v), *two = bw_plan_data(plan, picked);
+        const float *got = take(plan, v, (size_t)(n_rows * D) * sizeof *got, 0);
+        const float *two = take(plan, picked, (size_t)(n_outputs * D) * sizeof *two, 1);
         for (int i = 0; i < n_rows * D; i++) {
             float want = x[i];
             for (int k = 0; k < 12; k++)
@@ -152,6 +216,8 @@ static void skipped_calls(void **state)
         }
         assert_true(n_outputs == 0 || memcmp(two + D, got + (n_rows - 1) * D, D * sizeof *got) == 0);
     }
+    unbind(&bound_x);
+    unbind(&bound_ids);
     bw_plan_free(plan);
 }
 
@@ -312,7 +378,7 @@ static void builder_errors(void **state)
     bw_plan_free(plan);
     plan = new_plan("no such variant");
     affine(plan, bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), 1, 1);
-    assert_int_equal(bw_plan_finish(plan, &err), BW_E_ARG);
+    assert_int_equal(bw_plan_finish(plan, &err), on_gpu ? BW_E_UNSUPPORTED : BW_E_ARG);
     bw_plan_free(plan);
     plan = new_plan(NULL);
     bw_value y = affine(plan, bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D}), 1, 1);
@@ -344,7 +410,8 @@ static void probes_and_profile(void **state)
         bw_plan_name(plan, v, "value.%d", i);
     }
     assert_ok(bw_plan_finish(plan, &err), err);
-    bw_plan_bind(plan, in, x);
+    input bound = bind(plan, in, x, sizeof x);
+    send(&bound);
     int n = 0;
     bw_plan_set_probe(plan, count_names, &n);
     assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){7, 0, 0, 0}, &err), err);
@@ -355,11 +422,135 @@ static void probes_and_profile(void **state)
     bw_str report = {0};
     bw_plan_report(plan, true, &report);
     assert_non_null(strstr(report.data, "affine"));
+    assert_non_null(strstr(report.data, on_gpu ? " 5 calls" : " 10 calls")); /* on the CPU the probe counted too */
     bw_str_clear(&report);
     bw_plan_report(plan, true, &report);
     assert_int_equal(report.len, 0);
     bw_str_deinit(&report);
+    unbind(&bound);
     bw_plan_free(plan);
+}
+
+/* ---- on a GPU ---------------------------------------------------------------------------------------------------- */
+
+/* x + 1 five times, run with `rows` rows of other values than the last. */
+static void run_sums(bw_plan *plan, input *bound, bw_value out, int rows)
+{
+    static int n;
+    bw_err err = {0};
+    float *x = bound->host;
+    n++;
+    for (int i = 0; i < rows * D; i++)
+        x[i] = (float)(n * 3 + i % 11);
+    send(bound);
+    assert_ok(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){rows, 0, 0, 0}, &err), err);
+    const float *got = take(plan, out, (size_t)(rows * D) * sizeof *got, 0);
+    for (int i = 0; i < rows * D; i++)
+        if (got[i] != x[i] + 5)
+            fail_msg("%d rows: element %d is %g, not %g", rows, i, (double)got[i], (double)(x[i] + 5));
+}
+
+static bw_plan *new_sums(input *bound, bw_value *out)
+{
+    static float x[MAX_ROWS * D];
+    bw_err err = {0};
+    bw_plan *plan = new_plan(NULL);
+    bw_value in = bw_plan_input(plan, BW_F32, 2, (int64_t[]){BW_DIM_TOKENS, D});
+    *out = in;
+    for (int i = 0; i < 5; i++)
+        *out = affine(plan, *out, 1, 1);
+    bw_plan_keep(plan, *out);
+    assert_ok(bw_plan_finish(plan, &err), err);
+    *bound = bind(plan, in, x, sizeof x);
+    return plan;
+}
+
+/* More sizes than graphs are kept for: the oldest make room, and are captured anew when they come again. */
+static void many_graphs(void **state)
+{
+    (void)state;
+    input bound;
+    bw_value out;
+    bw_plan *plan = new_sums(&bound, &out);
+    for (int round = 0; round < 2; round++)
+        for (int rows = 1; rows <= MAX_ROWS; rows++)
+            for (int again = 0; again < 3; again++)
+                run_sums(plan, &bound, out, rows);
+    for (int rows = MAX_ROWS; rows > 0; rows -= 9)
+        run_sums(plan, &bound, out, rows);
+    unbind(&bound);
+    bw_plan_free(plan);
+}
+
+/* A profile or a probe between two runs of one size leaves its graph as it was. */
+static void graphs_beside_others(void **state)
+{
+    (void)state;
+    input bound;
+    bw_value out;
+    bw_plan *plan = new_sums(&bound, &out);
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < 3; i++)
+            run_sums(plan, &bound, out, 9);
+        bw_plan_set_profile(plan, true);
+        run_sums(plan, &bound, out, 9);
+        bw_plan_set_profile(plan, false);
+    }
+    unbind(&bound);
+    bw_plan_free(plan);
+}
+
+static void without_graphs(void **state)
+{
+    (void)state;
+    static const char *const where[] = {"begin", "launch", "end"};
+    input bound;
+    bw_value out;
+    setenv("BW_GPU_GRAPHS", "0", 1);
+    bw_plan *plan = new_sums(&bound, &out);
+    for (int i = 0; i < 4; i++)
+        run_sums(plan, &bound, out, 5);
+    unsetenv("BW_GPU_GRAPHS");
+    unbind(&bound);
+    bw_plan_free(plan);
+    for (int k = 0; k < 3; k++) { /* a capture that fails is no failure of the step, nor of later ones */
+        plan = new_sums(&bound, &out);
+        run_sums(plan, &bound, out, 5);
+        setenv("BW_SIM_CAPTURE_FAILS", where[k], 1);
+        for (int i = 0; i < 3; i++)
+            run_sums(plan, &bound, out, 5);
+        unsetenv("BW_SIM_CAPTURE_FAILS");
+        for (int i = 0; i < 4; i++)
+            run_sums(plan, &bound, out, 6);
+        unbind(&bound);
+        bw_plan_free(plan);
+    }
+}
+
+/* The device is lost while a step is launched, or a graph is: that run and every later one say so, and no graph is
+ * made. */
+static void lost_device(void **state)
+{
+    (void)state;
+    for (int warm = 0; warm <= 3; warm++) {
+        input bound;
+        bw_value out;
+        bw_err err = {0};
+        bw_plan *plan = new_sums(&bound, &out);
+        for (int i = 0; i < warm; i++)
+            run_sums(plan, &bound, out, 5);
+        setenv("BW_SIM_LOST_AT", "3", 1);
+        bw_status status = bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){5, 0, 0, 0}, &err);
+        assert_int_equal(status, BW_E_LOST);
+        assert_non_null(strstr(err.text, device_name));
+        unsetenv("BW_SIM_LOST_AT");
+        for (int i = 0; i < 3; i++) /* remembered, although the simulated card would work again */
+            assert_int_equal(bw_plan_run(plan, (int64_t[BW_DIM_COUNT]){5, 0, 0, 0}, &err), BW_E_LOST);
+        unbind(&bound);
+        bw_plan_free(plan);
+        bw_device_close(device);
+        assert_int_equal(open_device(NULL), 0);
+    }
 }
 
 static void failing_allocations(void **state)
@@ -392,7 +583,7 @@ static void failing_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest on_cpu_tests[] = {
         cmocka_unit_test(chain),
         cmocka_unit_test(views),
         cmocka_unit_test(skipped_calls),
@@ -403,5 +594,25 @@ int main(void)
         cmocka_unit_test(probes_and_profile),
         cmocka_unit_test(failing_allocations),
     };
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    const struct CMUnitTest on_gpu_tests[] = {
+        cmocka_unit_test(chain),
+        cmocka_unit_test(views),
+        cmocka_unit_test(skipped_calls),
+        cmocka_unit_test(endless_rows_of_nothing),
+        cmocka_unit_test(builder_errors),
+        cmocka_unit_test(probes_and_profile),
+        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(many_graphs),
+        cmocka_unit_test(graphs_beside_others),
+        cmocka_unit_test(without_graphs),
+        cmocka_unit_test(lost_device), /* last, and only with the simulated card */
+    };
+    const char *named = getenv("BW_TEST_DEVICE");
+    if (named)
+        device_name = named;
+    on_gpu = strncmp(device_name, "cpu", 3) != 0;
+    if (!on_gpu)
+        return cmocka_run_group_tests(on_cpu_tests, open_device, close_device);
+    size_t n = sizeof on_gpu_tests / sizeof *on_gpu_tests - !getenv("BW_SIM_MEMORY_MIB");
+    return _cmocka_run_group_tests("plan on a GPU", on_gpu_tests, n, open_device, close_device);
 }

@@ -2,13 +2,15 @@
  * the processor. One card, "gfxsim32" or "gfxsim64" by its wave; a code object is the text "simgpu FAMILY". Owns
  * memory: every allocation is filled with 0xff and lies between guard zones that are looked at after each launch and
  * when it is freed (an ASan build forbids them instead); refuses copies that leave an allocation, and launches that HIP
- * would refuse. */
+ * would refuse. What goes wrong on real cards it does when the environment says so (README.md); the variables are read
+ * again at each call, so that a test may set them between two steps. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../../src/device/driver_hip.h"
 #include "simgpu.h"
@@ -26,9 +28,8 @@
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
-enum { INVALID = 1, NO_DEVICE = 100, BAD_IMAGE = 200, BAD_HANDLE = 400, IS_CAPTURED = 900, UNITS = 4 };
+enum { INVALID = 1, NO_DEVICE = 100, BAD_IMAGE = 200, BAD_HANDLE = 400, IS_CAPTURED = 900, UNITS = 4, MIB = 20 };
 enum { GUARD = 4096, GUARD_SEEN = 256, GUARD_BYTE = 0xfd }; /* GUARD_SEEN: how much of a guard zone is looked at */
-static const size_t total_bytes = (size_t)4 << 30;
 
 #define HIP(name, arguments) EXPORT int name arguments;
 BW_HIP_FUNCTIONS
@@ -62,6 +63,31 @@ typedef struct graph {
 } graph;
 static graph *captured; /* while the stream is captured */
 
+/* ---- faults on demand -------------------------------------------------------------------------------------------- */
+
+static size_t total_bytes(void)
+{
+    const char *says = getenv("BW_SIM_MEMORY_MIB");
+    return (size_t)(says ? strtoull(says, NULL, 10) : 4096) << MIB;
+}
+
+/* BW_SIM_LOST_AT=N: the N-th launch from when it was set fails as illegal accesses do, and all that follow; so they do
+ * as soon as the file BW_SIM_LOST_FILE is there. */
+static bool is_lost_now(void)
+{
+    static long long n_launches;
+    const char *at = getenv("BW_SIM_LOST_AT"), *file = getenv("BW_SIM_LOST_FILE");
+    n_launches = at ? n_launches + 1 : 0;
+    return (at && n_launches >= strtoll(at, NULL, 10)) || (file && access(file, F_OK) == 0);
+}
+
+/* BW_SIM_CAPTURE_FAILS=begin, launch or end: where the capture of a graph fails. */
+static bool capture_fails(const char *where)
+{
+    const char *says = getenv("BW_SIM_CAPTURE_FAILS");
+    return says && strcmp(says, where) == 0;
+}
+
 const char *hipGetErrorString(int error)
 {
     switch (error) {
@@ -75,6 +101,8 @@ const char *hipGetErrorString(int error)
         return "this is no code object of the simulation";
     case IS_CAPTURED:
         return "not permitted while a stream is captured";
+    case BW_HIP_ILLEGAL_ADDRESS:
+        return "an illegal memory access was encountered";
     case SIM_FAILED:
         return sim_error;
     default:
@@ -168,7 +196,7 @@ static bool is_whole(const allocation *a, const char *when)
 
 static int allocate(void **address, size_t n_bytes)
 {
-    if (n_bytes > total_bytes - used_bytes)
+    if (used_bytes > total_bytes() || n_bytes > total_bytes() - used_bytes)
         return BW_HIP_OUT_OF_MEMORY;
     allocation *grown = realloc(allocations, (n_allocations + 1) * sizeof *allocations);
     if (!grown)
@@ -224,8 +252,8 @@ int hipFree(void *address)
 
 int hipMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    *free_bytes = total_bytes - used_bytes;
-    *total = total_bytes;
+    *total = total_bytes();
+    *free_bytes = *total > used_bytes ? *total - used_bytes : 0;
     return 0;
 }
 
@@ -281,7 +309,7 @@ static int fill(void *dst, int value, size_t n_bytes)
 static int launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes,
                   void **args)
 {
-    int error = sim_launch(kernel, grid, threads, shared_bytes, args);
+    int error = is_lost_now() ? BW_HIP_ILLEGAL_ADDRESS : sim_launch(kernel, grid, threads, shared_bytes, args);
     for (size_t i = 0; i < n_allocations && !error; i++)
         if (!is_whole(&allocations[i], kernel->name)) {
             guard(&allocations[i]);
@@ -333,7 +361,7 @@ static int enqueue(void *stream, const step *s)
     if (stream != &stream_token)
         return INVALID;
     pthread_mutex_lock(&lock);
-    int error = captured ? keep_step(s) : do_step(s);
+    int error = captured && capture_fails("launch") ? IS_CAPTURED : captured ? keep_step(s) : do_step(s);
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -359,7 +387,7 @@ int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
 
 int hipStreamBeginCapture(void *stream, int mode)
 {
-    if (captured || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL)
+    if (captured || stream != &stream_token || mode != BW_HIP_CAPTURE_THREAD_LOCAL || capture_fails("begin"))
         return INVALID;
     captured = calloc(1, sizeof *captured);
     return captured ? 0 : BW_HIP_OUT_OF_MEMORY;
@@ -369,8 +397,13 @@ int hipStreamEndCapture(void *stream, void **made)
 {
     if (!captured || stream != &stream_token)
         return INVALID;
-    *made = captured;
+    graph *done = captured;
     captured = NULL;
+    if (capture_fails("end")) {
+        hipGraphDestroy(done);
+        return IS_CAPTURED;
+    }
+    *made = done;
     return 0;
 }
 
