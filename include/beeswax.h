@@ -67,8 +67,8 @@ BW_API const char *bw_version(void);
 
 /* Where arrays lie and who computes. One device computes one call at a time: use it from one thread at a time. */
 typedef struct bw_device bw_device;
-/* device: "cpu:0", "cuda:0", "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device is
- * BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. */
+/* device: "cpu:0", "rocm:0", "cuda:1", "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device
+ * is BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. */
 BW_API bw_status bw_device_open(const char *device, int n_threads, bw_device **out, bw_err *err);
 /* After every array on it was freed. NULL is allowed. */
 BW_API void bw_device_close(bw_device *device);

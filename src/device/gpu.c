@@ -16,9 +16,9 @@ struct bw_gpu_kernel {
 static void gpu_destroy(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
-    if (g->context && g->driver->make_current(g->context) == 0) {
-        bw_gpu_library_close(g);
-        bw_gpu_memory_deinit(g);
+    bw_gpu_library_close(g);
+    bw_gpu_memory_deinit(g);
+    if (g->context && bw_gpu_can_free(g)) {
         for (int i = 0; i < g->n_modules; i++)
             g->driver->module_free(g->modules[i]);
         if (g->stream)

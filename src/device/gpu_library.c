@@ -178,9 +178,10 @@ void bw_gpu_library_close(bw_gpu *g)
     struct bw_gpu_library *l = g->library;
     if (!l)
         return;
-    if (l->handle && l->lt)
+    bool can_free = l->handle && bw_gpu_can_free(g);
+    if (can_free && l->lt)
         l->lt->destroy(l->handle);
-    else if (l->handle)
+    else if (can_free)
         rocblas.destroy(l->handle);
     bw_free(l->rows);
     bw_free(l);

@@ -16,8 +16,8 @@ static const size_t pooled_bytes = (size_t)32 << 20, pool_bytes = (size_t)128 <<
 bw_status bw_gpu_fail(bw_gpu *g, bw_err *err, int error, const char *what)
 {
     g->is_lost = g->is_lost || g->driver->is_lost(error);
-    return bw_fail(err, g->is_lost ? BW_E_LOST : BW_E_DEVICE, "%s: %s: %s", g->label, what,
-                   g->driver->error_text(error));
+    bw_status status = g->is_lost ? BW_E_LOST : g->driver->is_out_of_memory(error) ? BW_E_MEMORY : BW_E_DEVICE;
+    return bw_fail(err, status, "%s: %s: %s", g->label, what, g->driver->error_text(error));
 }
 
 bw_status bw_gpu_enter(bw_gpu *g, bw_err *err)
@@ -100,7 +100,7 @@ void bw_gpu_release(bw_device *device, bw_buffer *buffer)
         bw_reserve((void **)&g->idle, &g->idle_capacity, g->n_idle + 1, sizeof *g->idle)) {
         g->idle[g->n_idle++] = (bw_gpu_idle){b.data, b.reserved};
         g->idle_bytes += b.reserved;
-    } else if (g->driver->make_current(g->context) == 0) {
+    } else if (bw_gpu_can_free(g)) {
         g->driver->release(b.data);
     }
 }
@@ -136,7 +136,7 @@ bw_status bw_gpu_host_alloc(bw_device *device, size_t n_bytes, const char *what,
 void bw_gpu_host_release(bw_device *device, bw_buffer *buffer)
 {
     bw_gpu *g = bw_gpu_of(device);
-    if (buffer->data && g->driver->make_current(g->context) == 0)
+    if (buffer->data && bw_gpu_can_free(g))
         g->driver->host_release(buffer->data);
     *buffer = (bw_buffer){0};
 }
@@ -195,7 +195,7 @@ bw_status bw_gpu_send(bw_device *device, void *dst, size_t n_bytes, bw_err *err)
 void bw_gpu_stage_free(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
-    if (g->driver->make_current(g->context) != 0)
+    if (!bw_gpu_can_free(g))
         return;
     for (int i = 0; i < BW_STAGES; i++) {
         bw_gpu_slot *s = &g->stages[i];
@@ -211,8 +211,10 @@ void bw_gpu_stage_free(bw_device *device)
 
 void bw_gpu_memory_deinit(bw_gpu *g)
 {
-    bw_gpu_stage_free(&g->device);
-    empty_pool(g);
+    if (g->context && bw_gpu_can_free(g)) {
+        bw_gpu_stage_free(&g->device);
+        empty_pool(g);
+    }
     bw_free(g->idle);
     g->idle = NULL;
 }

@@ -51,10 +51,18 @@ static inline const bw_gpu *bw_gpu_of_const(const bw_device *device)
     return (const bw_gpu *)(const void *)device;
 }
 
-/* A driver's error as a sentence; BW_E_LOST when nothing will work any more, which is remembered. */
+/* A driver's error as a sentence: BW_E_LOST when nothing will work any more, which is remembered, BW_E_MEMORY or
+ * BW_E_DEVICE. */
 bw_status bw_gpu_fail(bw_gpu *g, bw_err *err, int error, const char *what);
 /* Contexts belong to threads: whoever calls, makes it theirs. */
 bw_status bw_gpu_enter(bw_gpu *g, bw_err *err);
+
+/* Whether something may be given back to the driver. Not on a lost device, where that may wait for ever: what lies
+ * there goes with the process. */
+static inline bool bw_gpu_can_free(const bw_gpu *g)
+{
+    return !g->is_lost && g->driver->make_current(g->context) == 0;
+}
 
 /* gpu_memory.c: the rows of the device table that move and hold memory. */
 bw_status bw_gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, const char *what, bw_buffer *buffer,
@@ -69,7 +77,7 @@ bw_status bw_gpu_host_alloc(bw_device *device, size_t n_bytes, const char *what,
 void bw_gpu_host_release(bw_device *device, bw_buffer *buffer);
 bw_status bw_gpu_upload_later(bw_device *device, void *dst, const void *host_src, size_t n_bytes, bw_err *err);
 bw_status bw_gpu_download_later(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err);
-/* Give back what the pool and the ring hold; the context is current. */
+/* Give back what the pool and the ring hold. */
 void bw_gpu_memory_deinit(bw_gpu *g);
 /* gpu_library.c */
 void bw_gpu_library_close(bw_gpu *g);

@@ -53,7 +53,7 @@ void bw_gpu_graph_free(bw_device *device, bw_gpu_graph *graph)
     bw_gpu *g = bw_gpu_of(device);
     if (!graph)
         return;
-    if (g->driver->make_current(g->context) == 0)
+    if (bw_gpu_can_free(g))
         g->driver->graph_free(graph->handle);
     bw_free(graph);
 }
@@ -69,7 +69,7 @@ bw_status bw_gpu_event_new(bw_device *device, void **event, bw_err *err)
 void bw_gpu_event_free(bw_device *device, void *event)
 {
     bw_gpu *g = bw_gpu_of(device);
-    if (event && g->driver->make_current(g->context) == 0)
+    if (event && bw_gpu_can_free(g))
         g->driver->event_free(event);
 }
 

@@ -2,6 +2,7 @@
 #include "kernel_images.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,20 @@ static bool parse_file_name(const char *name, char family[32], char target[32])
     return family[0] && target[0];
 }
 
+/* Drivers are given no size and would read past the end of a file that was cut short: an ELF's table of sections is the
+ * last of it. What is no ELF the drivers refuse by its first bytes. */
+static bool is_cut_short(const char *data, size_t n_bytes)
+{
+    Elf64_Ehdr head;
+    if (n_bytes < SELFMAG || memcmp(data, ELFMAG, SELFMAG) != 0)
+        return false;
+    if (n_bytes < sizeof head)
+        return true;
+    memcpy(&head, data, sizeof head);
+    uint64_t table = (uint64_t)head.e_shnum * head.e_shentsize;
+    return head.e_shoff > n_bytes || table > n_bytes - head.e_shoff;
+}
+
 static bw_status read_folder(const char *folder, DIR *list, bw_kernel_images *images, bw_err *err)
 {
     enum { MOST = 1 << 28 };
@@ -174,7 +189,9 @@ static bw_status read_folder(const char *folder, DIR *list, bw_kernel_images *im
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         BW_TRY(bw_file_read(path, MOST, &data, &n_bytes, err));
-        bw_status status = add_image(images, family, data, n_bytes, data, err);
+        bw_status status = is_cut_short(data, n_bytes)
+                               ? bw_fail(err, BW_E_FORMAT, "%s: the code object is cut short: build it again", path)
+                               : add_image(images, family, data, n_bytes, data, err);
         if (status != BW_OK) {
             bw_free(data);
             return status;

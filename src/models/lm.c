@@ -145,6 +145,21 @@ static bw_status check_options(const bw_lm_options *o, bw_err *err)
     return BW_OK;
 }
 
+/* The last part, on the caller's device. */
+static bw_status place_on_device(bw_lm *lm, int32_t first, bw_progress *progress, bw_err *err)
+{
+    bw_err why = {0};
+    bw_status status = bw_lm_part_init(lm, lm->device, first, lm->file->config.n_layers, progress, &why);
+    if (status == BW_OK)
+        return BW_OK;
+    if (status == BW_E_MEMORY && lm->device->kind != BW_DEVICE_CPU)
+        return bw_fail(err, status, "%s; a smaller context, fewer sequences or fewer layers on the GPU take less",
+                       why.text);
+    if (err)
+        *err = why;
+    return status;
+}
+
 static bw_status make(bw_lm *lm, bw_err *err)
 {
     const bw_lm_options *o = &lm->options;
@@ -159,7 +174,7 @@ static bw_status make(bw_lm *lm, bw_err *err)
         BW_TRY(bw_device_open("cpu:0", o->n_threads, &lm->cpu, err));
         BW_TRY(bw_lm_part_init(lm, lm->cpu, 0, n_cpu_layers, &progress, err));
     }
-    BW_TRY(bw_lm_part_init(lm, lm->device, n_cpu_layers, lm->file->config.n_layers, &progress, err));
+    BW_TRY(place_on_device(lm, n_cpu_layers, &progress, err));
     if (n_cpu_layers > 0)
         snprintf(lm->device_text, sizeof lm->device_text, "%s (%d of %d layers), cpu:0", lm->device->name,
                  (int)(lm->file->config.n_layers - n_cpu_layers), (int)lm->file->config.n_layers);
@@ -192,6 +207,9 @@ void bw_lm_free(bw_lm *lm)
 {
     if (!lm)
         return;
+    bw_err err = {0};
+    for (int i = 0; i < lm->n_parts; i++) /* a step that failed midway may still run, and reads what is freed here */
+        lm->parts[i].device->vtable->synchronise(lm->parts[i].device, &err);
     for (int i = 0; i < lm->n_parts; i++)
         bw_lm_part_deinit(&lm->parts[i]);
     lm->device->vtable->host_release(lm->device, &lm->inputs);

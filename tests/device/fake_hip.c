@@ -1,8 +1,9 @@
 /* libamdhip64 as far as driver_hip.c knows it, on host memory: allocations, copies, modules that hold kernels named
  * "known", launches that are counted. Environment: FAKE_HIP_ARCH (gfx90a:sramecc+:xnack-), FAKE_HIP_FAIL (a function's
- * name: that function fails), FAKE_HIP_CARDS (for each
+ * name: that function fails), FAKE_HIP_KERNELS (any: modules hold whatever is asked for), FAKE_HIP_CARDS (for each
  * card memory in GiB, whether integrated, target: "64,0,gfx90a 16,1,gfx1103"); the
- * R0600 form is always offered. What lives is counted. */
+ * R0600 form is always offered. What lives is counted; fake_hip_left allocations succeed, then there is no memory
+ * (below 0: there always is). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,33 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { INVALID = 1, N_DEVICES = 2 };
 
-EXPORT int fake_hip_launches, fake_hip_live, fake_hip_streams, fake_hip_modules;
+EXPORT int fake_hip_launches, fake_hip_live, fake_hip_streams, fake_hip_modules, fake_hip_left = -1;
 static int captures, recorded; /* a graph here is the number of launches that were recorded */
 static int module_token, function_token, stream_token;
+
+/* Everything that lives, so that nothing is lost to a leak checker which a lost device keeps. */
+enum { MOST_LIVE = 65536 };
+static void *lives[MOST_LIVE];
+
+static int make(void **address, size_t n_bytes)
+{
+    if (n_bytes > (size_t)1 << 40 || fake_hip_left == 0 || fake_hip_live == MOST_LIVE)
+        return BW_HIP_OUT_OF_MEMORY;
+    if (fake_hip_left > 0)
+        fake_hip_left--;
+    *address = malloc(n_bytes ? n_bytes : 1);
+    lives[fake_hip_live++] = *address;
+    return *address ? 0 : BW_HIP_OUT_OF_MEMORY;
+}
+
+/* What a process leaves behind. */
+EXPORT void fake_hip_end(void);
+void fake_hip_end(void)
+{
+    while (fake_hip_live > 0)
+        free(lives[--fake_hip_live]);
+    fake_hip_streams = fake_hip_modules = 0;
+}
 
 static int result(const char *function)
 {
@@ -117,19 +142,19 @@ int hipGetDeviceProperties(void *properties, int device)
 
 int hipMalloc(void **address, size_t n_bytes)
 {
-    if (n_bytes > (size_t)1 << 40)
-        return BW_HIP_OUT_OF_MEMORY;
-    if (result("hipMalloc"))
-        return result("hipMalloc");
-    *address = malloc(n_bytes);
-    fake_hip_live++;
-    return 0;
+    int error = result("hipMalloc");
+    return error ? error : make(address, n_bytes);
 }
 
 int hipFree(void *address)
 {
+    int i = fake_hip_live - 1;
+    while (i >= 0 && lives[i] != address)
+        i--;
+    if (i < 0)
+        return INVALID;
+    lives[i] = lives[--fake_hip_live];
     free(address);
-    fake_hip_live--;
     return 0;
 }
 
@@ -166,13 +191,7 @@ int hipMemsetAsync(void *dst, int value, size_t n_bytes, void *stream)
 
 int hipHostMalloc(void **address, size_t n_bytes, unsigned flags)
 {
-    if (n_bytes > (size_t)1 << 40)
-        return BW_HIP_OUT_OF_MEMORY;
-    if (flags != 0 || result("hipHostMalloc"))
-        return INVALID;
-    *address = malloc(n_bytes);
-    fake_hip_live++;
-    return 0;
+    return flags != 0 || result("hipHostMalloc") ? INVALID : make(address, n_bytes);
 }
 
 int hipHostFree(void *address)
@@ -182,11 +201,7 @@ int hipHostFree(void *address)
 
 int hipEventCreateWithFlags(void **event, unsigned flags)
 {
-    if (flags != 0 || result("hipEventCreateWithFlags"))
-        return INVALID;
-    *event = malloc(1);
-    fake_hip_live++;
-    return 0;
+    return flags != 0 || result("hipEventCreateWithFlags") ? INVALID : make(event, 1);
 }
 
 int hipEventRecord(void *event, void *stream)
@@ -226,22 +241,20 @@ int hipStreamEndCapture(void *stream, void **graph)
     captures = 0;
     if (result("hipStreamEndCapture"))
         return INVALID;
-    int *made = malloc(sizeof *made);
-    *made = recorded;
-    *graph = made;
-    fake_hip_live++;
-    return 0;
+    int error = make(graph, sizeof(int));
+    if (!error)
+        *(int *)*graph = recorded;
+    return error;
 }
 
 int hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
     if (flags != 0 || result("hipGraphInstantiateWithFlags"))
         return INVALID;
-    int *made = malloc(sizeof *made);
-    *made = *(int *)graph;
-    *exec = made;
-    fake_hip_live++;
-    return 0;
+    int error = make(exec, sizeof(int));
+    if (!error)
+        *(int *)*exec = *(int *)graph;
+    return error;
 }
 
 int hipGraphLaunch(void *exec, void *stream)
@@ -305,7 +318,8 @@ int hipModuleGetFunction(void **function, void *module, const char *name)
 {
     (void)module;
     *function = &function_token;
-    return strncmp(name, "known", 5) == 0 ? result("hipModuleGetFunction") : BW_HIP_NOT_FOUND;
+    return strncmp(name, "known", 5) == 0 || getenv("FAKE_HIP_KERNELS") ? result("hipModuleGetFunction")
+                                                                        : BW_HIP_NOT_FOUND;
 }
 
 int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

@@ -246,7 +246,8 @@ static void test_graphs(void **state)
     nothing_lives();
 }
 
-/* One bad address, and the card is lost for good: every call says so, closing works. */
+/* One bad address, and the card is lost for good: every call says so; closing works and does not touch the card, which
+ * may not answer any more. */
 static void test_lost_device(void **state)
 {
     (void)state;
@@ -254,16 +255,30 @@ static void test_lost_device(void **state)
     bw_device *device = open_fake("rocm:0");
     const bw_device_vtable *v = device->vtable;
     bw_gpu_grid grid = {.blocks = {1, 1, 1}, .threads = 64};
-    bw_buffer a;
+    bw_buffer a, b;
+    void *event, *room;
     assert_int_equal(v->alloc(device, 100, BW_MEMORY_DENSE, "a", &a, &err), BW_OK);
+    assert_int_equal(v->host_alloc(device, 100, "b", &b, &err), BW_OK);
+    assert_int_equal(bw_gpu_event_new(device, &event, &err), BW_OK);
+    assert_int_equal(bw_gpu_stage(device, &room, &err), BW_OK);
     setenv("FAKE_HIP_LOST", "1", 1);
     assert_int_equal(bw_gpu_run(device, "known", &grid, (void *[]){&a.data}, &err), BW_E_LOST);
     unsetenv("FAKE_HIP_LOST");
     assert_int_equal(bw_gpu_run(device, "known", &grid, (void *[]){&a.data}, &err), BW_E_LOST);
     assert_int_equal(v->synchronise(device, &err), BW_E_LOST);
     assert_non_null(strstr(err.text, "start the program again"));
+    int live = *fake("fake_hip_live");
     v->release(device, &a);
+    v->host_release(device, &b);
+    bw_gpu_event_free(device, event);
+    bw_gpu_stage_free(device);
     bw_device_close(device);
+    assert_int_equal(*fake("fake_hip_live"), live);
+    assert_int_equal(*fake("fake_hip_streams"), 1);
+    void *library = dlopen(getenv("BW_HIP_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+    void (*end)(void);
+    *(void **)&end = dlsym(library, "fake_hip_end");
+    end();
     nothing_lives();
 }
 

@@ -190,6 +190,12 @@ static void test_folder(void **state)
     assert_int_equal(images.n_images, 1);
     assert_string_equal(images.target, "gfx10-3-generic");
     bw_kernel_images_close(&images);
+    write_file(folder, "sums.gfx1030.hsaco",
+               "\x7f"
+               "ELF, and then no more"); /* a driver would read on */
+    assert_int_equal(bw_kernel_images_open("card", "gfx1030", &images, &err), BW_E_FORMAT);
+    assert_non_null(strstr(err.text, "sums.gfx1030.hsaco: the code object is cut short"));
+    assert_int_equal(images.n_images, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         unlink(path);

@@ -93,6 +93,9 @@ static void fixed_cases(bw_case_sink *sink)
         one(sink, &(shape){group, 1, 80, 80, 32, BW_F16, 40, 0, 1, 3, {70, 0, 1}, {70, 0, 99}});
     }
     one(sink, &(shape){64, 1, 64, 64, 16, BW_F16, 0, 0, 1, 2, {11, 1}, {30, 20}});
+    /* long ones beside a prompt: their keys are cut into parts */
+    one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 0, 0, 1, 4, {1, 40, 0, 3}, {900, 40, 7, 500}});
+    one(sink, &(shape){8, 1, 128, 128, 16, BW_BF16, 300, 0, 1, 3, {33, 8, 1}, {33, 700, 800}});
     one(sink, &(shape){1, 1, 32, 32, 8, BW_F16, 0, 0, 1, 1, {1}, {1}});
     one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 1, 0, 1, 2, {1, 70}, {500, 80}}); /* each sees itself only */
     one(sink, &(shape){2, 1, 64, 64, 32, BW_F16, 64, 0, 1, 2, {1, 200}, {500, 200}});

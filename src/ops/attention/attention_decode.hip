@@ -1,7 +1,7 @@
 /* ATTENTION on a GPU where sequences have few tokens in a step: the cache is read once, by as many workgroups as keep
- * the card busy. A workgroup takes one token, one KV head with up to ROWS of its query heads, and one of n_splits parts
- * of the keys the token sees. Groups of LANES lanes go through the part on their own, KEYS keys at a time; a lane loads
- * 8 neighbouring elements of each. Softmax is online (Milakov and Gimelshein, arXiv:1805.02867), in f32. What the
+ * the card busy. A workgroup takes one token (or a sequence's slot for one: seq_slots), one KV head with up to ROWS of
+ * its query heads, and one of n_splits parts of the keys the token sees. Groups of LANES lanes go through the part on
+ * their own, KEYS keys at a time; a lane loads 8 neighbouring elements of each. Softmax is online (Milakov and Gimelshein, arXiv:1805.02867), in f32. What the
  * groups and then the parts found is put together at the end (as in "Flash-Decoding for long-context inference", 2023):
  * partial results of parts by a second kernel. */
 #include "bw_kernel.h"
@@ -51,68 +51,143 @@ template <int N, int TOP, int SIZE> BW_DEVICE void gather(float (&v)[SIZE])
     }
 }
 
-/* One partial result: sums of weighted values [ROWS][d_v], their largest score and sum of weights, per row. */
+/* How a workgroup's lanes share the work: groups of LANES lanes take KEYS keys at a time, which makes N scores; SPREAD
+ * lanes have EACH of them. */
+template <int LANES, int ROWS> struct shape {
+    static constexpr int KEYS = ROWS <= 4 ? 4 : 2, N = KEYS * ROWS;
+    static constexpr int SPREAD = N < LANES ? N : LANES, EACH = N / SPREAD;
+    static constexpr int STEP = BLOCK / LANES * KEYS, WIDTH = LANES * 8;
+    static_assert(SPREAD >= ROWS, "a lane's scores are all of one row");
+};
+
+/* The waves' results: sums of weighted values [ROWS][d_v], their largest score and sum of weights, per row. */
 template <int ROWS, int WIDTH> struct shared_results {
     float sums[WAVES][ROWS][WIDTH];
     float most[WAVES][ROWS], total[WAVES][ROWS];
 };
 
-template <typename C, int LANES, int ROWS>
-BW_DEVICE void decode(const bw_attention_args &p, const float *q, const C *k_cache, const C *v_cache,
-                      const int32_t *seqs, const int32_t *pages, float *y, float *partial)
+/* A workgroup's work: `rows` query heads from first_head on, which all have KV head `head`, of one token, and of the keys
+ * that it sees those at [begin, end). slot: where the first head's partial result goes. */
+struct work {
+    int64_t token, slot;
+    bw_visible seen;
+    int head, first_head, rows, begin, end;
+};
+
+template <int ROWS> BW_DEVICE work find_work(const bw_attention_args &p, const int32_t *seqs)
 {
-    constexpr int KEYS = ROWS <= 4 ? 4 : 2, N = KEYS * ROWS; /* keys of a group at a time; scores */
-    constexpr int SPREAD = N < LANES ? N : LANES, EACH = N / SPREAD;         /* lanes with scores; scores in each */
-    constexpr int GROUPS = BLOCK / LANES, STEP = GROUPS * KEYS, WIDTH = LANES * 8;
-    static_assert(SPREAD >= ROWS, "a lane's scores are all of one row");
-    typedef bw_cache8<C> cache8;
-    BW_SHARED shared_results<ROWS, WIDTH> shared;
-    const int lane = bw_thread() % LANES, group = bw_thread() / LANES, i0 = lane * 8;
-    const int chunks = (p.group + ROWS - 1) / ROWS;
-    const int head = (int)bw_block_y() / chunks, first_row = ((int)bw_block_y() - head * chunks) * ROWS;
-    const int first_head = head * p.group + first_row, rows = p.group - first_row < ROWS ? p.group - first_row : ROWS;
-    const int64_t token = p.first_token + bw_block_z();
-    const int split = (int)bw_block();
-    bw_visible seen = bw_find_visible<BLOCK>(p, (int32_t)token, seqs);
-    pages += seen.pages;
-    /* This part's keys: [first, end), walked from a multiple of 8 on, so that KEYS of them share a page. */
-    int begin = seen.first & ~7, per_split = (seen.end - begin + p.n_splits - 1) / p.n_splits;
+    work w;
+    const int chunks = (p.group + ROWS - 1) / ROWS, split = (int)bw_block();
+    w.head = (int)bw_block_y() / chunks;
+    const int first_row = ((int)bw_block_y() - w.head * chunks) * ROWS;
+    w.first_head = w.head * p.group + first_row;
+    w.rows = p.group - first_row < ROWS ? p.group - first_row : ROWS;
+    w.token = bw_token_of(p, p.first_token + bw_block_z(), seqs);
+    w.seen = bw_find_keys<BLOCK>(p, p.first_token + bw_block_z(), seqs);
+    w.slot = (bw_block_z() * p.n_heads + w.first_head) * p.n_splits + split;
+    /* Walked from a multiple of 8 on, so that KEYS of them share a page. */
+    const int first = w.seen.first & ~7;
+    int per_split = (w.seen.end - first + p.n_splits - 1) / p.n_splits;
     per_split = per_split <= BW_ATTENTION_LEAST ? BW_ATTENTION_LEAST
                                                 : (per_split + BW_ATTENTION_STEP - 1) & ~(BW_ATTENTION_STEP - 1);
-    const bool is_mine = seen.end >= 0;
-    const int64_t slot = ((token - p.first_token) * p.n_heads + first_head) * p.n_splits + split; /* of row 0's partial */
-    float *const ends = partial + (int64_t)BW_ATTENTION_SPLIT_ROWS(p) * p.d_v;
-    begin += split * per_split;
-    const int end = begin + per_split < seen.end ? begin + per_split : seen.end;
-    if (begin >= end || !is_mine) {
-        /* Nothing: the second kernel is told so. */
-        if (p.n_splits > 1 && bw_thread() < rows) {
-            float *at = ends + (slot + (int64_t)bw_thread() * p.n_splits) * 2;
-            at[0] = BW_NO_SCORE;
-            at[1] = is_mine ? 0.0f : -1.0f;
-        }
-        return;
-    }
+    w.begin = first + split * per_split;
+    w.end = w.begin + per_split < w.seen.end ? w.begin + per_split : w.seen.end;
+    return w;
+}
 
-    float query[ROWS][8], sums[ROWS][8];
+/* What a lane has found so far: sums of weighted values for every row, and for one row (lane % ROWS) the largest score
+ * and its part of the sum of weights. */
+template <int ROWS> struct running {
+    float sums[ROWS][8], most, total;
+};
+
+/* One query head's elements for this lane, scaled. */
+template <int ROWS>
+BW_DEVICE void load_query(const bw_attention_args &p, const work &w, const float *q, int i0, float (&query)[ROWS][8])
+{
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             query[r][e] = 0;
-            if (r < rows && i0 < p.d)
-                query[r][e] = q[token * p.q_token + (first_head + r) * p.q_head + i0 + e] * p.scale;
-            sums[r][e] = 0;
+            if (r < w.rows && i0 < p.d)
+                query[r][e] = q[w.token * p.q_token + (w.first_head + r) * p.q_head + i0 + e] * p.scale;
         }
+}
+
+/* This lane's parts of the scores [KEYS][ROWS]. */
+template <typename C, int KEYS, int ROWS>
+BW_DEVICE void multiply(const typename bw_cache8<C>::raw (&keys)[KEYS], const float (&query)[ROWS][8], bool has_k,
+                        float (&score)[KEYS * ROWS])
+{
+#pragma unroll
+    for (int j = 0; j < KEYS; j++) {
+        float x[8];
+        bw_cache8<C>::decode(keys[j], x);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            float sum = x[0] * query[r][0];
+#pragma unroll
+            for (int e = 1; e < 8; e++)
+                sum = bw_fma(x[e], query[r][e], sum);
+            score[j * ROWS + r] = has_k ? sum : 0.0f;
+        }
+    }
+}
+
+/* Parts of scores, of keys from position `at` on, to weights in every lane; what has been summed shrinks. */
+template <int LANES, int ROWS>
+BW_DEVICE void weigh(const bw_attention_args &p, const work &w, int at, running<ROWS> &a,
+                     float (&score)[shape<LANES, ROWS>::N])
+{
+    constexpr int N = shape<LANES, ROWS>::N, SPREAD = shape<LANES, ROWS>::SPREAD, EACH = shape<LANES, ROWS>::EACH;
+    scatter_sums<N, 1, LANES>(score);
+    float tile_most = BW_NO_SCORE;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        int position = at + (i * SPREAD + bw_thread() % LANES % SPREAD) / ROWS;
+        score[i] = bw_capped(p, score[i]);
+        if (position < w.seen.first || position >= w.end)
+            score[i] = -__builtin_inff();
+        tile_most = larger(tile_most, score[i]);
+    }
+#pragma unroll
+    for (int bit = ROWS; bit < SPREAD; bit *= 2)
+        tile_most = larger(tile_most, bw_shuffle_xor(tile_most, bit));
+    float new_most = larger(a.most, tile_most), shrink[ROWS];
+    shrink[0] = bw_exp(a.most - new_most);
+    a.total *= shrink[0];
+    a.most = new_most;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        score[i] = bw_exp(score[i] - a.most);
+        a.total += score[i];
+    }
+    gather<1, ROWS>(shrink);
+    gather<EACH, SPREAD>(score);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            a.sums[r][e] *= shrink[r];
+}
+
+/* All keys of a workgroup's part, the next ones' loads under way. */
+template <typename C, int LANES, int ROWS>
+BW_DEVICE void walk(const bw_attention_args &p, const work &w, const float (&query)[ROWS][8], const C *k_cache,
+                    const C *v_cache, const int32_t *pages, running<ROWS> &a)
+{
+    constexpr int KEYS = shape<LANES, ROWS>::KEYS, STEP = shape<LANES, ROWS>::STEP;
+    typedef bw_cache8<C> cache8;
+    const int i0 = bw_thread() % LANES * 8, last = w.end - 1;
     /* Lanes beyond a row read its begin. */
     const bool has_k = i0 < p.d;
     const int k_i = has_k ? i0 : 0, v_i = i0 < p.d_v ? i0 : 0;
-    const int last = end - 1;
     typename cache8::raw keys[KEYS], values[KEYS];
     /* Row of the first of KEYS keys; those beyond the part are read from its last. */
-    int at = begin + group * KEYS;
+    int at = w.begin + bw_thread() / LANES * KEYS;
     auto row_of = [&](int position) {
-        return bw_cache_row(p, pages, head, position < last ? position : last & ~(KEYS - 1));
+        return bw_cache_row(p, pages, w.head, position < last ? position : last & ~(KEYS - 1));
     };
     auto load = [&](typename cache8::raw(&raw)[KEYS], const C *cache, int64_t row, int position, int d, int i) {
         const int most = position <= last ? last - position : last & (KEYS - 1);
@@ -122,54 +197,13 @@ BW_DEVICE void decode(const bw_attention_args &p, const float *q, const C *k_cac
     };
     int64_t row = row_of(at);
     load(keys, k_cache, row, at, p.d, k_i);
-    float most = BW_NO_SCORE, total = 0;
-    for (int base = begin; base < end; base += STEP) { /* every lane goes as often as any */
+    for (int base = w.begin; base < w.end; base += STEP) { /* every lane goes as often as any */
         const int64_t next_row = row_of(at + STEP);
         load(values, v_cache, row, at, p.d_v, v_i);
-        float score[N];
-#pragma unroll
-        for (int j = 0; j < KEYS; j++) {
-            float x[8];
-            cache8::decode(keys[j], x);
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                float sum = x[0] * query[r][0];
-#pragma unroll
-                for (int e = 1; e < 8; e++)
-                    sum = bw_fma(x[e], query[r][e], sum);
-                score[j * ROWS + r] = has_k ? sum : 0.0f;
-            }
-        }
+        float score[KEYS * ROWS];
+        multiply<C>(keys, query, has_k, score);
         load(keys, k_cache, next_row, at + STEP, p.d, k_i);
-        scatter_sums<N, 1, LANES>(score);
-        float tile_most = BW_NO_SCORE;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            int position = at + (i * SPREAD + lane % SPREAD) / ROWS;
-            score[i] = bw_capped(p, score[i]);
-            if (position < seen.first || position >= end)
-                score[i] = -__builtin_inff();
-            tile_most = larger(tile_most, score[i]);
-        }
-#pragma unroll
-        for (int bit = ROWS; bit < SPREAD; bit *= 2)
-            tile_most = larger(tile_most, bw_shuffle_xor(tile_most, bit));
-        float new_most = larger(most, tile_most), shrink[ROWS];
-        shrink[0] = bw_exp(most - new_most);
-        total *= shrink[0];
-        most = new_most;
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            score[i] = bw_exp(score[i] - most);
-            total += score[i];
-        }
-        gather<1, ROWS>(shrink);
-        gather<EACH, SPREAD>(score);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                sums[r][e] *= shrink[r];
+        weigh<LANES>(p, w, at, a, score);
 #pragma unroll
         for (int j = 0; j < KEYS; j++) {
             float x[8];
@@ -178,63 +212,73 @@ BW_DEVICE void decode(const bw_attention_args &p, const float *q, const C *k_cac
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
                 for (int e = 0; e < 8; e++)
-                    sums[r][e] = bw_fma(score[j * ROWS + r], x[e], sums[r][e]);
+                    a.sums[r][e] = bw_fma(score[j * ROWS + r], x[e], a.sums[r][e]);
         }
         row = next_row;
         at += STEP;
     }
+}
 
-    /* The lanes' weights to a row's, then the groups of a wave, then the waves. */
+/* The lanes' weights to a row's, then the groups of a wave, into shared memory. */
+template <int LANES, int ROWS>
+BW_DEVICE void join_groups(running<ROWS> &a, shared_results<ROWS, shape<LANES, ROWS>::WIDTH> &shared)
+{
 #pragma unroll
-    for (int bit = ROWS; bit < SPREAD; bit *= 2)
-        total += bw_shuffle_xor(total, bit);
-    float wave_most = most, factor[ROWS];
+    for (int bit = ROWS; bit < shape<LANES, ROWS>::SPREAD; bit *= 2)
+        a.total += bw_shuffle_xor(a.total, bit);
+    float wave_most = a.most, factor[ROWS];
 #pragma unroll
     for (int bit = LANES; bit < BW_WAVE; bit *= 2)
         wave_most = larger(wave_most, bw_shuffle_xor(wave_most, bit));
-    factor[0] = bw_exp(most - wave_most);
-    total *= factor[0];
+    factor[0] = bw_exp(a.most - wave_most);
+    a.total *= factor[0];
     gather<1, ROWS>(factor);
 #pragma unroll
     for (int bit = LANES; bit < BW_WAVE; bit *= 2)
-        total += bw_shuffle_xor(total, bit);
-    const int wave = bw_thread() / BW_WAVE;
+        a.total += bw_shuffle_xor(a.total, bit);
+    const int wave = bw_thread() / BW_WAVE, i0 = bw_thread() % LANES * 8;
     const bool writes = bw_lane() < LANES;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            sums[r][e] *= factor[r];
+            a.sums[r][e] *= factor[r];
 #pragma unroll
             for (int bit = LANES; bit < BW_WAVE; bit *= 2)
-                sums[r][e] += bw_shuffle_xor(sums[r][e], bit);
+                a.sums[r][e] += bw_shuffle_xor(a.sums[r][e], bit);
             if (writes)
-                shared.sums[wave][r][i0 + e] = sums[r][e];
+                shared.sums[wave][r][i0 + e] = a.sums[r][e];
         }
     if (bw_lane() < ROWS) {
         shared.most[wave][bw_lane()] = wave_most;
-        shared.total[wave][bw_lane()] = total;
+        shared.total[wave][bw_lane()] = a.total;
     }
-    bw_barrier();
+}
+
+/* The waves' results to y, or where the keys are cut into parts, to this part's. */
+template <int ROWS, int WIDTH>
+BW_DEVICE void join_waves(const bw_attention_args &p, const work &w, const shared_results<ROWS, WIDTH> &shared, float *y,
+                          float *partial, float *ends)
+{
 #pragma unroll 1
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < w.rows; r++) {
         float all_most = BW_NO_SCORE, all_total = 0, weight[WAVES];
 #pragma unroll
-        for (int w = 0; w < WAVES; w++)
-            all_most = larger(all_most, shared.most[w][r]);
+        for (int i = 0; i < WAVES; i++)
+            all_most = larger(all_most, shared.most[i][r]);
 #pragma unroll
-        for (int w = 0; w < WAVES; w++) {
-            weight[w] = bw_exp(shared.most[w][r] - all_most);
-            all_total += weight[w] * shared.total[w][r];
+        for (int i = 0; i < WAVES; i++) {
+            weight[i] = bw_exp(shared.most[i][r] - all_most);
+            all_total += weight[i] * shared.total[i][r];
         }
-        const int64_t own = slot + (int64_t)r * p.n_splits;
+        const int64_t own = w.slot + (int64_t)r * p.n_splits;
         const float inverse = p.n_splits > 1 ? 1.0f : 1 / all_total;
-        float *to = p.n_splits > 1 ? partial + own * p.d_v : y + token * p.y_token + (first_head + r) * p.y_head;
+        float *to = p.n_splits > 1 ? partial + own * p.d_v : y + w.token * p.y_token + (w.first_head + r) * p.y_head;
         for (int i = bw_thread(); i < p.d_v; i += BLOCK) {
             float sum = 0;
 #pragma unroll
-            for (int w = 0; w < WAVES; w++)
-                sum = bw_fma(weight[w], shared.sums[w][r][i], sum);
+            for (int k = 0; k < WAVES; k++)
+                sum = bw_fma(weight[k], shared.sums[k][r][i], sum);
             to[i] = sum * inverse;
         }
         if (p.n_splits > 1 && bw_thread() == 0) {
@@ -242,6 +286,38 @@ BW_DEVICE void decode(const bw_attention_args &p, const float *q, const C *k_cac
             ends[own * 2 + 1] = all_total;
         }
     }
+}
+
+template <typename C, int LANES, int ROWS>
+BW_DEVICE void decode(const bw_attention_args &p, const float *q, const C *k_cache, const C *v_cache,
+                      const int32_t *seqs, const int32_t *pages, float *y, float *partial)
+{
+    BW_SHARED shared_results<ROWS, shape<LANES, ROWS>::WIDTH> shared;
+    const work w = find_work<ROWS>(p, seqs);
+    float *const ends = partial + (int64_t)BW_ATTENTION_SPLIT_ROWS(p) * p.d_v;
+    if (w.begin >= w.end || w.seen.end < 0) {
+        /* Nothing: the second kernel is told so. */
+        if (p.n_splits > 1 && bw_thread() < w.rows) {
+            float *at = ends + (w.slot + (int64_t)bw_thread() * p.n_splits) * 2;
+            at[0] = BW_NO_SCORE;
+            at[1] = w.seen.end < 0 ? -1.0f : 0.0f;
+        }
+        return;
+    }
+    running<ROWS> a;
+    a.most = BW_NO_SCORE;
+    a.total = 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            a.sums[r][e] = 0;
+    float query[ROWS][8];
+    load_query(p, w, q, bw_thread() % LANES * 8, query);
+    walk<C, LANES>(p, w, query, k_cache, v_cache, pages + w.seen.pages, a);
+    join_groups<LANES>(a, shared);
+    bw_barrier();
+    join_waves(p, w, shared, y, partial, ends);
 }
 
 #define DECODE(name, C, lanes, rows)                                                                                   \
@@ -265,11 +341,12 @@ ALL(f16, bw_f16)
 ALL(bf16, bw_bf16)
 ALL(q8_0, bw_q8_0)
 
-/* Parts to results: a workgroup per token and query head. partial as decode() left it. */
-BW_KERNEL(BLOCK, attention_decode_join)(const bw_attention_args p, const float *partial, float *y)
+/* Parts to results: a workgroup per token (or slot) and query head. partial as decode() left it. */
+BW_KERNEL(BLOCK, attention_decode_join)
+(const bw_attention_args p, const float *partial, const int32_t *seqs, float *y)
 {
     BW_SHARED float weights[BW_ATTENTION_SPLITS];
-    const int64_t head = bw_block(), token = p.first_token + bw_block_y();
+    const int64_t head = bw_block(), token = bw_token_of(p, p.first_token + bw_block_y(), seqs);
     const int64_t slot = (bw_block_y() * p.n_heads + head) * p.n_splits;
     const float *ends = partial + (int64_t)BW_ATTENTION_SPLIT_ROWS(p) * p.d_v + slot * 2;
     if (ends[1] < 0)

@@ -8,7 +8,7 @@
 
 bw_op_gpu_kernel bw_attention_gpu;
 
-enum { MOST_TARGET = 1024, MOST_GRID = 65535, MOST_TOKENS = 1 << 22 };
+enum { MOST_TARGET = 1024, MOST_GRID = 65528, MOST_TOKENS = 1 << 22 }; /* MOST_GRID: whole sequences of slots */
 
 static int64_t up(int64_t a, int64_t b)
 {
@@ -55,14 +55,19 @@ static int64_t count_splits(const bw_op_call *call, int64_t n_tokens, int64_t ta
     return n > 1 ? n : 1;
 }
 
-/* Partial results. With more than one part, tokens times parts are at most MOST_TARGET / width. */
+/* Partial results. With more than one part, tokens times parts are at most MOST_TARGET / width; where tokens are found
+ * by their sequences' slots, so are sequences times parts. */
 size_t bw_attention_gpu_scratch(const bw_op_call *call)
 {
-    int64_t n_tokens = call->in[0]->dims[0], parts = MOST_TARGET / decode_width(call);
+    int64_t n_tokens = call->in[0]->dims[0], n_seqs = call->in[3]->dims[0], parts = MOST_TARGET / decode_width(call);
     if (n_tokens == 0 || parts < 2)
         return 0;
-    int64_t rows = least(n_tokens * BW_ATTENTION_SPLITS, parts) * call->in[0]->dims[1];
-    return (size_t)(rows * (call->out[0]->dims[2] + 2)) * sizeof(float);
+    int64_t results = least(n_tokens * BW_ATTENTION_SPLITS, parts);
+    if (n_tokens > BW_ATTENTION_FEW && n_seqs > 1) {
+        int64_t of_slots = BW_ATTENTION_FEW * least(n_seqs * BW_ATTENTION_SPLITS, parts);
+        results = of_slots > results ? of_slots : results;
+    }
+    return (size_t)(results * call->in[0]->dims[1] * (call->out[0]->dims[2] + 2)) * sizeof(float);
 }
 
 /* Whether the decode kernels take this: rows of whole 16-byte packs at such addresses, or of q8_0's blocks. */
@@ -113,8 +118,8 @@ static bw_attention_args make_args(const bw_op_call *call)
     return p;
 }
 
-/* A launch of one of the kernels that take a token per workgroup in the grid's last dimension `axis`, of as many tokens
- * as a grid holds. */
+/* A launch of one of the kernels that take a token (or slot) per workgroup in one dimension of the grid, of as many as
+ * a grid holds. */
 typedef struct job {
     const bw_op_call *call;
     bw_device *device;
@@ -135,7 +140,9 @@ static bw_status launch_decode(job *j, bw_err *err)
     const bw_op_call *call = j->call;
     int lanes = decode_lanes(call), rows = decode_rows(j->p.group, lanes);
     int64_t target = least((int64_t)bw_gpu_units(j->device) * 2, MOST_TARGET);
-    j->p.n_splits = (int32_t)count_splits(call, j->p.n_tokens, target);
+    /* A sequence beside others' prompts has one token as a rule: its slots are not counted. */
+    int64_t n_busy = j->p.seq_slots ? up(j->p.n_tokens, j->p.seq_slots) : j->p.n_tokens;
+    j->p.n_splits = (int32_t)count_splits(call, n_busy, target);
     char name[48];
     snprintf(name, sizeof name, "attention_decode_%.8s_%d_%d", bw_dtype_name(call->in[1]->dtype), lanes, rows);
     bw_gpu_grid grid = {.blocks = {(uint32_t)j->p.n_splits, (uint32_t)decode_width(call), (uint32_t)j->p.n_tokens},
@@ -146,7 +153,7 @@ static bw_status launch_decode(job *j, bw_err *err)
     grid.blocks[0] = (uint32_t)j->p.n_heads;
     grid.blocks[1] = (uint32_t)j->p.n_tokens;
     grid.blocks[2] = 1;
-    void *args[] = {&j->p, j->args[7], j->args[6]};
+    void *args[] = {&j->p, j->args[7], j->args[4], j->args[6]};
     return bw_gpu_run(j->device, "attention_decode_join", &grid, args, err);
 }
 
@@ -174,6 +181,7 @@ bw_status bw_attention_gpu(const bw_op_call *call, bw_device *device, bw_err *er
     j.args[6] = &call->out[0]->data;
     j.args[7] = (void *)&call->scratch;
     bool decodes = can_decode(call);
+    int64_t n = n_tokens;
     /* Where there are no more tokens than sequences, they are taken to have one each, though any other way is served.
      */
     if (decodes && can_prefill(call) && n_tokens > BW_ATTENTION_FEW && n_tokens > n_seqs) {
@@ -184,9 +192,11 @@ bw_status bw_attention_gpu(const bw_op_call *call, bw_device *device, bw_err *er
             return BW_OK;
         j.p.least = 0;
         j.p.most = BW_ATTENTION_FEW;
+        j.p.seq_slots = BW_ATTENTION_FEW; /* so that the prompts' tokens are no part of the grid */
+        n = n_seqs * BW_ATTENTION_FEW;
     }
-    for (; j.p.first_token < n_tokens; j.p.first_token += MOST_GRID) {
-        j.p.n_tokens = (int32_t)least(n_tokens - j.p.first_token, MOST_GRID);
+    for (; j.p.first_token < n; j.p.first_token += MOST_GRID) {
+        j.p.n_tokens = (int32_t)least(n - j.p.first_token, MOST_GRID);
         BW_TRY(decodes ? launch_decode(&j, err) : launch_any(&j, err));
     }
     return BW_OK;

@@ -264,11 +264,112 @@ template <typename T> BW_DEVICE void split_weights(const bw_acc &weights, bw_fra
     bw_frag_of_acc(f[1], low);
 }
 
+/* A wave's columns and sums before the first key. rows: query rows of the workgroup. */
+template <int D>
+BW_DEVICE void begin_rows(const bw_attention_args &p, const part &own, const tiles<D> &shared, int first_row, int rows,
+                          columns (&column)[TILES], bw_acc (&out)[TILES][D / 16])
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int i = 0; i < BW_ACC_EACH; i++) { /* every slot once or more */
+            const int k = bw_acc_column_slot(i), r = first_row + t * 16 + bw_acc_column(i);
+            columns &c = column[t];
+            c.end[k] = r < rows ? own.position + r / p.group + 1 : 0;
+            c.first[k] = p.window > 0 ? c.end[k] - p.window : 0;
+            c.factor[k] = shared.factors[r] * p.scale * (p.softcap > 0 ? 1.0f : LOG2E);
+            c.most[k] = BW_NO_SCORE;
+            c.total[k] = 0;
+        }
+#pragma unroll
+        for (int d = 0; d < D / 16; d++)
+            bw_acc_zero(out[t][d]);
+    }
+}
+
+/* Products of a tile of keys with a wave's queries. */
+template <typename T, int D>
+BW_DEVICE void multiply_keys(const tiles<D> &shared, const queries<T, D> &query, int first_row,
+                             bw_acc (&scores)[TILES][KEYS / 16])
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int kt = 0; kt < KEYS / 16; kt++)
+            bw_acc_zero(scores[t][kt]);
+    queries<T, D>::each_step([&](int s) {
+        bw_frag<T> keys[KEYS / 16];
+#pragma unroll
+        for (int kt = 0; kt < KEYS / 16; kt++)
+            bw_frag_load(keys[kt], (const T *)(const void *)(shared.keys + kt * 16 * tiles<D>::STRIDE + s * 16),
+                         tiles<D>::STRIDE);
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int which = 0; which < 2; which++) {
+                bw_frag<T> f = query.get(shared, first_row, t, s, which);
+#pragma unroll
+                for (int kt = 0; kt < KEYS / 16; kt++)
+                    bw_mma(scores[t][kt], keys[kt], f);
+            }
+    });
+}
+
+/* out += a tile of values times a wave's weights. */
+template <typename T, int D>
+BW_DEVICE void add_values(const tiles<D> &shared, const bw_acc (&weights)[TILES][KEYS / 16],
+                          bw_acc (&out)[TILES][D / 16])
+{
+#pragma unroll
+    for (int kt = 0; kt < KEYS / 16; kt++) {
+        bw_frag<T> weight[TILES][2];
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+            split_weights(weights[t][kt], weight[t]);
+#pragma unroll
+        for (int d = 0; d < D / 16; d++) {
+            bw_frag<T> values;
+            const T *from = (const T *)(const void *)shared.values;
+            if constexpr (BW_FRAG_LOADS_T)
+                bw_frag_load_t(values, from + kt * 16 * tiles<D>::V_STRIDE + d * 16, tiles<D>::V_STRIDE);
+            else
+                bw_frag_load(values, from + d * 16 * tiles<D>::V_STRIDE + kt * 16, tiles<D>::V_STRIDE);
+#pragma unroll
+            for (int t = 0; t < TILES; t++)
+#pragma unroll
+                for (int which = 0; which < 2; which++)
+                    bw_mma(out[t][d], values, weight[t][which]);
+        }
+    }
+}
+
+template <int D>
+BW_DEVICE void store_rows(const bw_attention_args &p, const part &own, int head, int first_row, int rows,
+                          const columns (&column)[TILES], const bw_acc (&out)[TILES][D / 16], float *y)
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        float inverse[BW_ACC_COLUMNS];
+#pragma unroll
+        for (int k = 0; k < BW_ACC_COLUMNS; k++)
+            inverse[k] = 1 / bw_acc_sum_rows(column[t].total[k]);
+#pragma unroll
+        for (int i = 0; i < BW_ACC_EACH; i++) {
+            const int r = first_row + t * 16 + bw_acc_column(i);
+            if (r >= rows)
+                continue;
+            float *to = y + (own.token + r / p.group) * p.y_token + (head * p.group + r % p.group) * p.y_head;
+#pragma unroll
+            for (int d = 0; d < D / 16; d++)
+                to[d * 16 + bw_acc_row(i)] = out[t][d].x[i] * inverse[bw_acc_column_slot(i)];
+        }
+    }
+}
+
 template <typename T, int D>
 BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const T *k_cache, const T *v_cache,
                        const int32_t *seqs, const int32_t *pages, float *y)
 {
-    constexpr int STEPS = D / 16;
     BW_SHARED tiles<D> shared;
     const int head = (int)bw_block_y(), first_row = bw_thread() / BW_WAVE * TILES * 16;
     /* The parts that come last see the most keys and begin first. */
@@ -289,23 +390,8 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const T *k_ca
     });
     bw_barrier(); /* for the factors, and queries in shared memory */
     columns column[TILES];
-    bw_acc out[TILES][STEPS];
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-#pragma unroll
-        for (int i = 0; i < BW_ACC_EACH; i++) { /* every slot once or more */
-            const int k = bw_acc_column_slot(i), r = first_row + t * 16 + bw_acc_column(i);
-            columns &c = column[t];
-            c.end[k] = r < rows ? own.position + r / p.group + 1 : 0;
-            c.first[k] = p.window > 0 ? c.end[k] - p.window : 0;
-            c.factor[k] = shared.factors[r] * p.scale * (p.softcap > 0 ? 1.0f : LOG2E);
-            c.most[k] = BW_NO_SCORE;
-            c.total[k] = 0;
-        }
-#pragma unroll
-        for (int d = 0; d < STEPS; d++)
-            bw_acc_zero(out[t][d]);
-    }
+    bw_acc out[TILES][D / 16];
+    begin_rows<D>(p, own, shared, first_row, rows, column, out);
 
     for (int base = begin; base < end; base += KEYS) {
         /* All have passed the second barrier since they read keys: there is room for new ones. */
@@ -313,27 +399,7 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const T *k_ca
         next.template load<!BW_FRAG_LOADS_T>(p, v_cache, pages, head, base, end - 1);
         bw_barrier();
         bw_acc weights[TILES][KEYS / 16];
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-#pragma unroll
-            for (int kt = 0; kt < KEYS / 16; kt++)
-                bw_acc_zero(weights[t][kt]);
-        queries<T, D>::each_step([&](int s) {
-            bw_frag<T> keys[KEYS / 16];
-#pragma unroll
-            for (int kt = 0; kt < KEYS / 16; kt++)
-                bw_frag_load(keys[kt], (const T *)(const void *)(shared.keys + kt * 16 * tiles<D>::STRIDE + s * 16),
-                             tiles<D>::STRIDE);
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-#pragma unroll
-                for (int which = 0; which < 2; which++) {
-                    bw_frag<T> f = query.get(shared, first_row, t, s, which);
-#pragma unroll
-                    for (int kt = 0; kt < KEYS / 16; kt++)
-                        bw_mma(weights[t][kt], keys[kt], f);
-                }
-        });
+        multiply_keys<T, D>(shared, query, first_row, weights);
         next.template store<!BW_FRAG_LOADS_T>(shared.values, tiles<D>::V_STRIDE);
         if (base + KEYS < end)
             next.template load<false>(p, k_cache, pages, head, base + KEYS, end - 1);
@@ -346,51 +412,14 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const T *k_ca
             float shrink[BW_ACC_COLUMNS];
             softmax(p, weights[t], column[t], base, is_masked, shrink);
 #pragma unroll
-            for (int d = 0; d < STEPS; d++)
+            for (int d = 0; d < D / 16; d++)
 #pragma unroll
                 for (int i = 0; i < BW_ACC_EACH; i++)
                     out[t][d].x[i] *= shrink[bw_acc_column_slot(i)];
         }
-#pragma unroll
-        for (int kt = 0; kt < KEYS / 16; kt++) {
-            bw_frag<T> weight[TILES][2];
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-                split_weights(weights[t][kt], weight[t]);
-#pragma unroll
-            for (int d = 0; d < STEPS; d++) {
-                bw_frag<T> values;
-                const T *from = (const T *)(const void *)shared.values;
-                if constexpr (BW_FRAG_LOADS_T)
-                    bw_frag_load_t(values, from + kt * 16 * tiles<D>::V_STRIDE + d * 16, tiles<D>::V_STRIDE);
-                else
-                    bw_frag_load(values, from + d * 16 * tiles<D>::V_STRIDE + kt * 16, tiles<D>::V_STRIDE);
-#pragma unroll
-                for (int t = 0; t < TILES; t++)
-#pragma unroll
-                    for (int which = 0; which < 2; which++)
-                        bw_mma(out[t][d], values, weight[t][which]);
-            }
-        }
+        add_values<T, D>(shared, weights, out);
     }
-
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-        float inverse[BW_ACC_COLUMNS];
-#pragma unroll
-        for (int k = 0; k < BW_ACC_COLUMNS; k++)
-            inverse[k] = 1 / bw_acc_sum_rows(column[t].total[k]);
-#pragma unroll
-        for (int i = 0; i < BW_ACC_EACH; i++) {
-            const int r = first_row + t * 16 + bw_acc_column(i);
-            if (r >= rows)
-                continue;
-            float *to = y + (own.token + r / p.group) * p.y_token + (head * p.group + r % p.group) * p.y_head;
-#pragma unroll
-            for (int d = 0; d < STEPS; d++)
-                to[d * 16 + bw_acc_row(i)] = out[t][d].x[i] * inverse[bw_acc_column_slot(i)];
-        }
-    }
+    store_rows<D>(p, own, head, first_row, rows, column, out, y);
 }
 
 #define PREFILL(name, T, d)                                                                                            \

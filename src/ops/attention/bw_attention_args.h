@@ -19,9 +19,10 @@ enum {
 
 typedef struct bw_attention_args {
     int64_t q_token, q_head, y_token, y_head; /* strides */
-    int64_t first_token;                      /* of this launch */
-    int32_t n_tokens;                         /* of this launch */
-    int32_t n_seqs, n_heads, n_kv, group;     /* group = n_heads / n_kv */
+    int64_t first_token;                      /* of this launch: tokens, or slots where seq_slots is not 0 */
+    int32_t n_tokens;                         /* of this launch, likewise */
+    int32_t seq_slots;                    /* decode: slots of a sequence, one for each token it may have; 0 = none */
+    int32_t n_seqs, n_heads, n_kv, group; /* group = n_heads / n_kv */
     int32_t d, d_v;
     int32_t page_tokens, page_shift; /* page_tokens = 1 << page_shift; -1 where it is no power of two */
     int32_t n_splits;
@@ -32,7 +33,7 @@ typedef struct bw_attention_args {
     float softcap; /* 0 = none */
 } bw_attention_args;
 
-/* A call's partial results in its scratch: sums f32 [tokens, heads, n_splits, d_v], then {largest score, sum of
+/* A call's partial results in its scratch: sums f32 [n_tokens, heads, n_splits, d_v], then {largest score, sum of
  * weights} for each. The rows of the first. */
 #define BW_ATTENTION_SPLIT_ROWS(p) ((int64_t)(p).n_tokens * (p).n_heads * (p).n_splits)
 

@@ -53,6 +53,29 @@ BW_DEVICE bw_visible bw_find_visible(const bw_attention_args &p, int32_t token, 
     return v;
 }
 
+/* Of number `at` of a launch's tokens (or slots) the token. */
+BW_DEVICE int64_t bw_token_of(const bw_attention_args &p, int64_t at, const int32_t *seqs)
+{
+    if (p.seq_slots == 0)
+        return at;
+    const int64_t s = at / p.seq_slots;
+    return seqs[s * 4] + (at - s * p.seq_slots);
+}
+
+/* The keys of number `at` of a launch's tokens. All threads of a workgroup call it. */
+template <int BLOCK> BW_DEVICE bw_visible bw_find_keys(const bw_attention_args &p, int64_t at, const int32_t *seqs)
+{
+    if (p.seq_slots == 0)
+        return bw_find_visible<BLOCK>(p, (int32_t)at, seqs);
+    const int64_t s = at / p.seq_slots;
+    const int32_t j = (int32_t)(at - s * p.seq_slots);
+    const int32_t *seq = seqs + s * 4;
+    bw_visible v = bw_visible_to(p, seq[0] + j, seq);
+    if (j >= seq[1]) /* a slot that is not used */
+        v.end = -1;
+    return v;
+}
+
 /* A position's page (an index into a sequence's part of pages) and its place there. */
 BW_DEVICE int32_t bw_page_of(const bw_attention_args &p, int32_t position)
 {

@@ -40,10 +40,73 @@ template <typename W> BW_DEVICE W query_sum(W x)
     return x;
 }
 
+/* A workgroup's shared memory. */
+template <typename W> struct tiles {
+    W q[QUERIES][DEPTH + 1], k[DEPTH][KEYS + 1], weights[QUERIES][KEYS + 1], v[VALUES][WIDTH];
+};
+
+/* Products of the queries at q and n_keys keys from s0 on. */
+template <typename T, typename W>
+BW_DEVICE void multiply(const bw_sdpa_args &p, tiles<W> &shared, const T *q, const T *k, int64_t s0, int n_queries,
+                        int n_keys, W (&score)[EACH])
+{
+    const int thread = bw_thread(), query = thread / LANES, lane = thread % LANES;
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        score[j] = 0;
+    for (int64_t d0 = 0; d0 < p.d; d0 += DEPTH) {
+        const int depth = bw_least(p.d - d0, DEPTH), d = thread % DEPTH;
+#pragma unroll
+        for (int e = 0; e < QUERIES * DEPTH / BLOCK; e++) {
+            int i = thread / DEPTH + e * (BLOCK / DEPTH);
+            shared.q[i][d] = i < n_queries && d < depth ? (W)bw_get(q[i * p.q[2] + (d0 + d) * p.q[3]]) : (W)0;
+        }
+#pragma unroll
+        for (int e = 0; e < KEYS * DEPTH / BLOCK; e++) {
+            int i = thread / DEPTH + e * (BLOCK / DEPTH);
+            shared.k[d][i] = i < n_keys && d < depth ? (W)bw_get(k[(s0 + i) * p.k[2] + (d0 + d) * p.k[3]]) : (W)0;
+        }
+        bw_barrier();
+#pragma unroll 8
+        for (int i = 0; i < DEPTH; i++)
+#pragma unroll
+            for (int j = 0; j < EACH; j++)
+                score[j] = bw_fma(shared.q[query][i], shared.k[i][lane + j * LANES], score[j]);
+        bw_barrier();
+    }
+}
+
+/* sum += the values of n_keys keys from s0 on times their weights, which no barrier has shown to others yet. */
+template <typename T, typename W>
+BW_DEVICE void add_values(const bw_sdpa_args &p, tiles<W> &shared, const T *v, int64_t s0, int n_keys, int n_columns,
+                          W (&sum)[COLUMNS])
+{
+    const int thread = bw_thread(), query = thread / LANES, lane = thread % LANES;
+    for (int i0 = 0; i0 < n_keys; i0 += VALUES) {
+        const int column = thread % WIDTH;
+#pragma unroll
+        for (int e = 0; e < VALUES * WIDTH / BLOCK; e++) {
+            int i = thread / WIDTH + e * (BLOCK / WIDTH);
+            shared.v[i][column] =
+                i0 + i < n_keys && column < n_columns ? (W)bw_get(v[(s0 + i0 + i) * p.v[2] + column * p.v[3]]) : (W)0;
+        }
+        bw_barrier();
+#pragma unroll 4
+        for (int i = 0; i < VALUES; i++) {
+            const W weight = shared.weights[query][i0 + i];
+            if (weight != 0) /* a key that is not seen may have values that are not finite */
+#pragma unroll
+                for (int j = 0; j < COLUMNS; j++)
+                    sum[j] = bw_fma(weight, shared.v[i][lane + j * LANES], sum[j]);
+        }
+        bw_barrier();
+    }
+}
+
 template <typename T, typename W>
 BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, const float *mask, T *y)
 {
-    BW_SHARED W q_tile[QUERIES][DEPTH + 1], k_tile[DEPTH][KEYS + 1], weights[QUERIES][KEYS + 1], v_tile[VALUES][WIDTH];
+    BW_SHARED tiles<W> shared;
     const int thread = bw_thread(), query = thread / LANES, lane = thread % LANES;
     const uint32_t which = (uint32_t)(p.first_head + bw_block_z()), batch = which / (uint32_t)p.n_heads;
     const uint32_t head = which - batch * (uint32_t)p.n_heads, kv_head = head / (uint32_t)p.heads_per_kv;
@@ -65,29 +128,7 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
     for (int64_t s0 = 0; s0 < end; s0 += KEYS) {
         const int n_keys = bw_least(end - s0, KEYS);
         W score[EACH];
-#pragma unroll
-        for (int j = 0; j < EACH; j++)
-            score[j] = 0;
-        for (int64_t d0 = 0; d0 < p.d; d0 += DEPTH) {
-            const int depth = bw_least(p.d - d0, DEPTH), d = thread % DEPTH;
-#pragma unroll
-            for (int e = 0; e < QUERIES * DEPTH / BLOCK; e++) {
-                int i = thread / DEPTH + e * (BLOCK / DEPTH);
-                q_tile[i][d] = i < n_queries && d < depth ? (W)bw_get(q[i * p.q[2] + (d0 + d) * p.q[3]]) : (W)0;
-            }
-#pragma unroll
-            for (int e = 0; e < KEYS * DEPTH / BLOCK; e++) {
-                int i = thread / DEPTH + e * (BLOCK / DEPTH);
-                k_tile[d][i] = i < n_keys && d < depth ? (W)bw_get(k[(s0 + i) * p.k[2] + (d0 + d) * p.k[3]]) : (W)0;
-            }
-            bw_barrier();
-#pragma unroll 8
-            for (int i = 0; i < DEPTH; i++)
-#pragma unroll
-                for (int j = 0; j < EACH; j++)
-                    score[j] = bw_fma(q_tile[query][i], k_tile[i][lane + j * LANES], score[j]);
-            bw_barrier();
-        }
+        multiply(p, shared, q, k, s0, n_queries, n_keys, score);
         W next = most;
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
@@ -108,31 +149,13 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             W weight = score[j] == lowest<W>() ? (W)0 : bw_exp(score[j] - most); /* NaN stays */
-            weights[query][lane + j * LANES] = weight;
+            shared.weights[query][lane + j * LANES] = weight;
             total += weight;
         }
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++)
             sum[j] *= shrink;
-        for (int i0 = 0; i0 < n_keys; i0 += VALUES) {
-            const int column = thread % WIDTH;
-#pragma unroll
-            for (int e = 0; e < VALUES * WIDTH / BLOCK; e++) {
-                int i = thread / WIDTH + e * (BLOCK / WIDTH);
-                v_tile[i][column] =
-                    i0 + i < n_keys && column < n_columns ? (W)bw_get(v[(s0 + i0 + i) * p.v[2] + column * p.v[3]]) : (W)0;
-            }
-            bw_barrier();
-#pragma unroll 4
-            for (int i = 0; i < VALUES; i++) {
-                const W weight = weights[query][i0 + i];
-                if (weight != 0) /* a key that is not seen may have values that are not finite */
-#pragma unroll
-                    for (int j = 0; j < COLUMNS; j++)
-                        sum[j] = bw_fma(weight, v_tile[i][lane + j * LANES], sum[j]);
-            }
-            bw_barrier();
-        }
+        add_values(p, shared, v, s0, n_keys, n_columns, sum);
     }
     total = query_sum(total);
     if (query >= n_queries)

@@ -45,7 +45,7 @@ static int64_t aligned(int64_t n)
 bool bw_quantise_act_gpu_supports(const bw_op_call *call, const bw_device *device)
 {
     (void)device;
-    return call->out[0]->layout == BW_ACT_GPU && call->in[0]->dims[1] <= INT32_MAX;
+    return call->out[0]->layout == BW_ACT_GPU && call->in[0]->dims[1] <= INT32_MAX / 32;
 }
 
 /* x f32 [T, K] to rows of 16 bits at out. */
@@ -302,7 +302,18 @@ static int choose(const struct job *j, const char *type, void *work)
 
 static bw_status run_many(const struct job *j, const char *type, void *work, bw_err *err)
 {
-    return choose(j, type, work) == CHOICE_LIBRARY ? run_library(j, type, work, err) : run_own(j, type, work, err);
+    if (choose(j, type, work) == CHOICE_LIBRARY) {
+        bw_err why = {0};
+        bw_status status = run_library(j, type, work, &why);
+        if (status == BW_OK || status == BW_E_LOST) {
+            if (status != BW_OK && err)
+                *err = why;
+            return status;
+        }
+        /* A choice holds for many T, of which the library may refuse some. */
+        bw_log_debug("%s; beeswax's own kernel is used", why.text);
+    }
+    return run_own(j, type, work, err);
 }
 
 /* A quantised weight: piece by piece to f16. */

@@ -14,7 +14,7 @@ bw_op_gpu_kernel bw_get_rows_planes;
 bool bw_get_rows_supports_planes(const bw_op_call *call, const bw_device *device)
 {
     (void)device;
-    return call->in[0]->layout == BW_LAYOUT_PLANES && call->out[0]->dims[0] <= INT32_MAX;
+    return call->in[0]->layout == BW_LAYOUT_PLANES;
 }
 
 bw_status bw_get_rows_planes(const bw_op_call *call, bw_device *device, bw_err *err)
@@ -32,7 +32,13 @@ bw_status bw_get_rows_planes(const bw_op_call *call, bw_device *device, bw_err *
                         .y_row = y->strides[0]};
     char name[64];
     snprintf(name, sizeof name, "get_rows_packed_%s", bw_dtype_name(table->dtype));
-    bw_gpu_grid grid = {.blocks = {(uint32_t)y->dims[0], 1, 1}, .threads = 256};
-    void *args[] = {&p, (void *)&table->data, (void *)&call->in[1]->data, &scale, (void *)&y->data};
-    return bw_gpu_run(device, name, &grid, args, err);
+    enum { MOST = 1 << 23 }; /* workgroups in a grid: HIP counts threads in 32 bits */
+    for (int64_t first = 0; first < y->dims[0]; first += MOST) {
+        int64_t left = y->dims[0] - first;
+        const int32_t *ids = (const int32_t *)call->in[1]->data + first;
+        float *out = (float *)y->data + first * p.y_row;
+        bw_gpu_grid grid = {.blocks = {(uint32_t)(left < MOST ? left : MOST), 1, 1}, .threads = 256};
+        BW_TRY(bw_gpu_run(device, name, &grid, (void *[]){&p, (void *)&table->data, &ids, &scale, &out}, err));
+    }
+    return BW_OK;
 }

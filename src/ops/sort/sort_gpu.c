@@ -81,6 +81,8 @@ bw_status bw_sort_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
 {
     bw_tensor x = *call->in[0], values = *call->out[0], index = *call->out[call->n_out - 1];
     int last = x.n_dims - 1;
+    if (bw_tensor_elements(&x) == 0)
+        return BW_OK;
     bw_sort_args a = {.n = (uint32_t)x.dims[last],
                       .keep = (uint32_t)index.dims[last],
                       .x_step = x.strides[last],
