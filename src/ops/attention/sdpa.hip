@@ -47,15 +47,16 @@ template <typename W> struct tiles {
 
 /* Products of the queries at q and n_keys keys from s0 on. */
 template <typename T, typename W>
-BW_DEVICE void multiply(const bw_sdpa_args &p, tiles<W> &shared, const T *q, const T *k, int64_t s0, int n_queries,
+BW_DEVICE void multiply(const bw_sdpa_args &p, tiles<W> &shared, const T *q, const T *k, int s0, int n_queries,
                         int n_keys, W (&score)[EACH])
 {
     const int thread = bw_thread(), query = thread / LANES, lane = thread % LANES;
 #pragma unroll
     for (int j = 0; j < EACH; j++)
         score[j] = 0;
-    for (int64_t d0 = 0; d0 < p.d; d0 += DEPTH) {
-        const int depth = bw_least(p.d - d0, DEPTH), d = thread % DEPTH;
+    const int d_all = (int)p.d; /* the host sees to it */
+    for (int d0 = 0; d0 < d_all; d0 += DEPTH) {
+        const int depth = bw_least(d_all - d0, DEPTH), d = thread % DEPTH;
 #pragma unroll
         for (int e = 0; e < QUERIES * DEPTH / BLOCK; e++) {
             int i = thread / DEPTH + e * (BLOCK / DEPTH);
@@ -78,7 +79,7 @@ BW_DEVICE void multiply(const bw_sdpa_args &p, tiles<W> &shared, const T *q, con
 
 /* sum += the values of n_keys keys from s0 on times their weights, which no barrier has shown to others yet. */
 template <typename T, typename W>
-BW_DEVICE void add_values(const bw_sdpa_args &p, tiles<W> &shared, const T *v, int64_t s0, int n_keys, int n_columns,
+BW_DEVICE void add_values(const bw_sdpa_args &p, tiles<W> &shared, const T *v, int s0, int n_keys, int n_columns,
                           W (&sum)[COLUMNS])
 {
     const int thread = bw_thread(), query = thread / LANES, lane = thread % LANES;
@@ -112,20 +113,32 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
     const uint32_t head = which - batch * (uint32_t)p.n_heads, kv_head = head / (uint32_t)p.heads_per_kv;
     const int64_t t0 = bw_block() * QUERIES, t = t0 + query, c0 = bw_block_y() * WIDTH;
     const int n_queries = bw_least(p.n_queries - t0, QUERIES), n_columns = bw_least(p.d_v - c0, WIDTH);
+    /* What is needed late and would keep scalar registers that f64's functions want: where y begins, its row and column,
+     * the mask's column. */
+    BW_SHARED int64_t late[4];
+    if (thread == 0) {
+        late[0] = batch * p.y[0] + head * p.y[1] + c0 * p.y[3];
+        late[1] = p.y[2];
+        late[2] = p.y[3];
+        late[3] = p.mask[3];
+    }
+    bw_barrier();
     q += batch * p.q[0] + head * p.q[1] + t0 * p.q[2];
     k += batch * p.k[0] + kv_head * p.k[1];
     v += batch * p.v[0] + kv_head * p.v[1] + c0 * p.v[3];
+    const int64_t mask_column = late[3];
     if (mask)
         mask += batch * p.mask[0] + head * p.mask[1] + (t < p.n_queries ? t : t0) * p.mask[2];
     /* Query t sees keys before this one; the tile's last query, the most. */
     const int64_t own_end = p.causal ? t + 1 + p.n_keys - p.n_queries : p.n_keys;
-    int64_t end = p.causal ? t0 + n_queries + p.n_keys - p.n_queries : p.n_keys;
-    end = end < p.n_keys ? end : p.n_keys;
+    const int n_all = (int)p.n_keys; /* the host sees to it */
+    const int64_t seen = p.causal ? t0 + n_queries + p.n_keys - p.n_queries : p.n_keys;
+    const int end = bw_least(seen, n_all);
     W sum[COLUMNS], most = lowest<W>(), total = 0;
 #pragma unroll
     for (int j = 0; j < COLUMNS; j++)
         sum[j] = 0;
-    for (int64_t s0 = 0; s0 < end; s0 += KEYS) {
+    for (int s0 = 0; s0 < end; s0 += KEYS) {
         const int n_keys = bw_least(end - s0, KEYS);
         W score[EACH];
         multiply(p, shared, q, k, s0, n_queries, n_keys, score);
@@ -138,7 +151,7 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
                 x = (W)p.softcap * bw_tanh(x / (W)p.softcap);
             const bool is_seen = i < n_keys && s0 + i < own_end;
             if (mask && is_seen)
-                x += (W)mask[(s0 + i) * p.mask[3]];
+                x += (W)mask[(s0 + i) * mask_column];
             score[j] = is_seen ? x : lowest<W>();
             next = score[j] > next ? score[j] : next;
         }
@@ -160,12 +173,13 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
     total = query_sum(total);
     if (query >= n_queries)
         return;
-    y += batch * p.y[0] + head * p.y[1] + t * p.y[2] + c0 * p.y[3];
+    const int64_t y_column = late[2];
+    y += late[0] + t * late[1];
     const W inverse = total == 0 ? (W)0 : 1 / total; /* no key is seen: zeros */
 #pragma unroll
     for (int j = 0; j < COLUMNS; j++)
         if (lane + j * LANES < n_columns)
-            y[(lane + j * LANES) * p.y[3]] = bw_put<T>((typename bw_wide<T>::type)(sum[j] * inverse));
+            y[(lane + j * LANES) * y_column] = bw_put<T>((typename bw_wide<T>::type)(sum[j] * inverse));
 }
 
 #define SDPA(name, T, W)                                                                                               \

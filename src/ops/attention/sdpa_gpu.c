@@ -7,7 +7,7 @@ bw_op_gpu_kernel bw_sdpa_gpu;
 
 bw_status bw_sdpa_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
 {
-    enum { MOST_X = 1 << 23, MOST_Z = 65535 };
+    enum { MOST_X = 1 << 23, MOST_Z = 65535, MOST_KEYS = INT32_MAX - BW_SDPA_GPU_KEYS };
     const bw_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2], *mask = call->in[3], *y = call->out[0];
     const bw_sdpa_params *params = call->params;
     bw_sdpa_args p = {.n_heads = q->dims[1],
@@ -32,6 +32,9 @@ bw_status bw_sdpa_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     if (n_heads > INT32_MAX || tiles > MOST_X || widths > MOST_Z)
         return bw_op_fail(call, err, "%lld heads of %lld queries, %lld wide, are more than a grid holds",
                           (long long)n_heads, (long long)p.n_queries, (long long)p.d_v);
+    if (p.n_keys > MOST_KEYS || p.d > MOST_KEYS)
+        return bw_op_fail(call, err, "%lld keys of %lld are more than its kernel counts", (long long)p.n_keys,
+                          (long long)p.d);
     void *q_data = q->data, *k_data = k->data, *v_data = v->data, *mask_data = mask ? mask->data : NULL,
          *y_data = y->data, *args[] = {&p, &q_data, &k_data, &v_data, &mask_data, &y_data};
     char name[64];
