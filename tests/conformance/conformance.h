@@ -49,13 +49,14 @@ struct bw_case_sink {
     bw_device *cpu;              /* where ref runs */
     bw_device *devices[N_TEAMS]; /* what is tried: CPU teams, or one GPU and no more */
     const char *only_variant;
-    bool is_list, is_nightly;
+    bool is_list, is_nightly, is_quick;
     bw_op op; /* whose cases are being asked for */
     entry_point *entries;
     size_t n_entries, entries_capacity;
     bool is_self_tested; /* the runner has shown that it notices a corrupted element of this op */
     int n_cases;         /* of this op */
     int64_t n_passed, n_failed, n_skipped;
+    int64_t n_left_out; /* cases, with is_quick */
 };
 
 /* Rows and columns for comparison. A tensor without dimensions is one row of one column. */
@@ -83,6 +84,10 @@ void sink_print_entries(const bw_case_sink *sink, bool full_names);
 /* Each line of a file, "family/name", must be the full name of one: prints those that are missing, returns how many,
  * -1 when the file cannot be read. */
 int sink_require_entries(const bw_case_sink *sink, const char *path);
+
+/* With --quick: whether this case is left out. It is run when it is the op's first or a fourth one, or when one of its
+ * kernels has not yet had these types, layouts and about as many rows. names: its variants, [n]. */
+bool quick_leaves_out(bw_case *c, const char *const *names, int n);
 
 /* Every record of a fixture file (tools/fixtures/op_fixtures.py) as a case; false with a sentence on stderr when the
  * file is not what it should be. wanted: as --op. */

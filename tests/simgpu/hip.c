@@ -81,6 +81,26 @@ static bool is_lost_now(void)
     return (at && n_launches >= strtoll(at, NULL, 10)) || (file && access(file, F_OK) == 0);
 }
 
+/* BW_SIM_NAMES=FILE: the name of each kernel, when it is launched for the first time. */
+static void note_name(const sim_kernel *kernel)
+{
+    enum { MOST = 16384 };
+    static bool is_noted[MOST];
+    const char *path = getenv("BW_SIM_NAMES");
+    int n = 0;
+    for (int i = 0; path && i < sim_n_families; n += sim_families[i++]->n_kernels) {
+        ptrdiff_t at = kernel - sim_families[i]->kernels;
+        if (at < 0 || at >= sim_families[i]->n_kernels || n + at >= MOST || is_noted[n + at])
+            continue;
+        is_noted[n + at] = true;
+        FILE *file = fopen(path, "a");
+        if (file) {
+            fprintf(file, "%s\n", kernel->name);
+            fclose(file);
+        }
+    }
+}
+
 /* BW_SIM_CAPTURE_FAILS=begin, launch or end: where the capture of a graph fails. */
 static bool capture_fails(const char *where)
 {
@@ -309,6 +329,7 @@ static int fill(void *dst, int value, size_t n_bytes)
 static int launch(const sim_kernel *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes,
                   void **args)
 {
+    note_name(kernel);
     int error = is_lost_now() ? BW_HIP_ILLEGAL_ADDRESS : sim_launch(kernel, grid, threads, shared_bytes, args);
     for (size_t i = 0; i < n_allocations && !error; i++)
         if (!is_whole(&allocations[i], kernel->name)) {
