@@ -254,8 +254,8 @@ static int pick_cpu(worker_args *a)
     return a->require_gpu ? fail_sentence("--require-gpu and the processor as backend exclude each other") : 0;
 }
 
-/* In this order: a device flag, --backend, the program's name. 0, or the exit code; *notice: NULL or what to tell
- * users. */
+/* In this order: a device flag, --backend, the program's name; but --backend cpu is heeded in any case, so that whoever
+ * always passes a device flag has a way to the processor. 0, or the exit code; *notice: NULL or what to tell users. */
 static int pick_backend(worker_args *a, const char **notice)
 {
     char name = backend_of_name(a->name);
@@ -263,6 +263,8 @@ static int pick_backend(worker_args *a, const char **notice)
         return fail_sentence("beeswax has no Metal backend; run it on Linux with --backend cpu");
     if (a->rocm_device && a->cuda_device)
         return fail_sentence("--rocm-device and --cuda-device exclude each other; drop one of them");
+    if (a->backend && strcmp(a->backend, "cpu") == 0)
+        return pick_cpu(a);
     if (a->rocm_device)
         return try_gpu(a, "rocm", a->rocm_device);
     if (a->cuda_device)
@@ -271,7 +273,7 @@ static int pick_backend(worker_args *a, const char **notice)
         strcmp(a->backend, "cuda") != 0)
         return fail_sentence("unknown backend '%s'; this build knows cpu, rocm and cuda", a->backend);
     if (a->backend)
-        return strcmp(a->backend, "cpu") == 0 ? pick_cpu(a) : try_gpu(a, a->backend, a->device);
+        return try_gpu(a, a->backend, a->device);
     if (name == 'r' || name == 'n')
         return try_gpu(a, name == 'r' ? "rocm" : "cuda", a->device);
     return name == 'c' ? pick_cpu(a) : pick_any(a, notice);

@@ -169,9 +169,21 @@ static void test_hive_argv(void **state)
 static void test_founding_argv(void **state)
 {
     (void)state;
-    const char *const argv[] = {"--worker-id",   "w",         "--model",  model,
-                                "--model-ref",   "hf:m.gguf", "--port=0", "--hive-url=http://127.0.0.1:1",
-                                "--rocm-device", "0",         NULL};
+    const char *const argv[] = {"--worker-id",
+                                "w",
+                                "--model",
+                                model,
+                                "--model-ref",
+                                "hf:m.gguf",
+                                "--port=0",
+                                "--hive-url=http://127.0.0.1:1",
+                                "--rocm-device",
+                                "0",
+                                "--backend",
+                                "cpu",
+                                NULL};
+    const char *const gpu[] = {"--worker-id", "w", "--model", model, "--port=0", "--rocm-device", "0", NULL};
+    expect_exit("llm-worker-rbee", gpu, NULL, 1, "", "/nowhere/hip.so cannot be loaded"); /* here is no card */
     child c = spawn("llm-worker-rbee", argv, NULL);
     wait_for_port(&c);
     run_one_job(c.port);
