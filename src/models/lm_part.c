@@ -153,8 +153,10 @@ static bw_status measure(bw_lm *lm, bw_model *model, int32_t first, int64_t *n_b
     const bw_model_config *c = &lm->file->config;
     bw_weights_range range = {first, c->n_layers};
     BW_TRY(bw_weights_measure(&lm->file->source, lm->device, model, range, n_bytes, err));
-    *n_bytes +=
-        bw_lm_head_bytes(c, lm->options.kv_dtype) * c->n_kv_heads * 2 * (c->n_layers - first) * lm->options.n_pages;
+    int64_t page = bw_lm_head_bytes(c, lm->options.kv_dtype) * c->n_kv_heads * 2 * (c->n_layers - first), pages;
+    if (!bw_mul_i64(page, lm->options.n_pages, &pages) || pages > INT64_MAX / 4)
+        return bw_fail(err, BW_E_RANGE, "a KV cache of %d pages is too large", lm->options.n_pages);
+    *n_bytes += pages;
     return BW_OK;
 }
 
