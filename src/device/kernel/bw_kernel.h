@@ -227,8 +227,8 @@ template <int N, typename F> BW_DEVICE void bw_for_each(const bw_loop &loop, F b
     }
 }
 
-/* The same with one thread per element of dense loops too: for long formulas, whose constants a loop would keep in scalar
- * registers. The host: bw_gpu_each_once. */
+/* The same with one thread per element of dense loops too: for long formulas, whose constants a loop would keep in
+ * scalar registers. The host: bw_gpu_each_once. */
 template <int N, typename F> BW_DEVICE void bw_for_each_once(const bw_loop &loop, F body)
 {
     int64_t at[N], i = bw_grid_thread();
