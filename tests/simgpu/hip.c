@@ -84,21 +84,19 @@ static bool is_lost_now(void)
 /* BW_SIM_NAMES=FILE: the name of each kernel, when it is launched for the first time. */
 static void note_name(const sim_kernel *kernel)
 {
-    enum { MOST = 16384 };
-    static bool is_noted[MOST];
+    enum { MOST = 8192 };
+    static const sim_kernel *noted[MOST];
+    static int n_noted;
     const char *path = getenv("BW_SIM_NAMES");
-    int n = 0;
-    for (int i = 0; path && i < sim_n_families; n += sim_families[i++]->n_kernels) {
-        ptrdiff_t at = kernel - sim_families[i]->kernels;
-        if (at < 0 || at >= sim_families[i]->n_kernels || n + at >= MOST || is_noted[n + at])
-            continue;
-        is_noted[n + at] = true;
-        FILE *file = fopen(path, "a");
-        if (file) {
-            fprintf(file, "%s\n", kernel->name);
-            fclose(file);
-        }
-    }
+    for (int i = 0; path && i < n_noted; i++)
+        if (noted[i] == kernel)
+            return;
+    FILE *file = path && n_noted < MOST ? fopen(path, "a") : NULL;
+    if (!file)
+        return;
+    noted[n_noted++] = kernel;
+    fprintf(file, "%s\n", kernel->name);
+    fclose(file);
 }
 
 /* BW_SIM_CAPTURE_FAILS=begin, launch or end: where the capture of a graph fails. */
