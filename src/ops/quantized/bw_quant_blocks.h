@@ -415,16 +415,38 @@ template <int TYPE, int N> BW_DEVICE void bw_decode(const uint8_t *b, int i, flo
 }
 
 /* BW_QUANT_TYPES(ROW): ROW(name, NAME) for every quantised type. */
+/* clang-format off */
 #define BW_QUANT_TYPES_BUT_K(ROW)                                                                                      \
+    ROW(name, NAME)                                                                                                    \
     ROW(q4_0, Q4_0)                                                                                                    \
     ROW(q4_1, Q4_1)                                                                                                    \
     ROW(q5_0, Q5_0)                                                                                                    \
     ROW(q5_1, Q5_1)                                                                                                    \
-    ROW(q8_0, Q8_0) ROW(q8_1, Q8_1) ROW(iq2_xxs, IQ2_XXS) ROW(iq2_xs, IQ2_XS) ROW(iq3_xxs, IQ3_XXS) ROW(iq1_s, IQ1_S)  \
-        ROW(iq4_nl, IQ4_NL) ROW(iq3_s, IQ3_S) ROW(iq2_s, IQ2_S) ROW(iq4_xs, IQ4_XS) ROW(iq1_m, IQ1_M)                  \
-            ROW(tq1_0, TQ1_0) ROW(tq2_0, TQ2_0) ROW(mxfp4, MXFP4) ROW(nvfp4, NVFP4) ROW(q1_0, Q1_0) ROW(q2_0, Q2_0)
+    ROW(q8_0, Q8_0)                                                                                                    \
+    ROW(q8_1, Q8_1)                                                                                                    \
+    ROW(iq2_xxs, IQ2_XXS)                                                                                              \
+    ROW(iq2_xs, IQ2_XS)                                                                                                \
+    ROW(iq3_xxs, IQ3_XXS)                                                                                              \
+    ROW(iq1_s, IQ1_S)                                                                                                  \
+    ROW(iq4_nl, IQ4_NL)                                                                                                \
+    ROW(iq3_s, IQ3_S)                                                                                                  \
+    ROW(iq2_s, IQ2_S)                                                                                                  \
+    ROW(iq4_xs, IQ4_XS)                                                                                                \
+    ROW(iq1_m, IQ1_M)                                                                                                  \
+    ROW(tq1_0, TQ1_0)                                                                                                  \
+    ROW(tq2_0, TQ2_0)                                                                                                  \
+    ROW(mxfp4, MXFP4)                                                                                                  \
+    ROW(nvfp4, NVFP4)                                                                                                  \
+    ROW(q1_0, Q1_0)                                                                                                    \
+    ROW(q2_0, Q2_0)
 #define BW_QUANT_TYPES_K(ROW)                                                                                          \
-    ROW(q2_k, Q2_K) ROW(q3_k, Q3_K) ROW(q4_k, Q4_K) ROW(q5_k, Q5_K) ROW(q6_k, Q6_K) ROW(q8_k, Q8_K)
+    ROW(q2_k, Q2_K)                                                                                                    \
+    ROW(q3_k, Q3_K)                                                                                                    \
+    ROW(q4_k, Q4_K)                                                                                                    \
+    ROW(q5_k, Q5_K)                                                                                                    \
+    ROW(q6_k, Q6_K)                                                                                                    \
+    ROW(q8_k, Q8_K)
+/* clang-format on */
 #define BW_QUANT_TYPES(ROW) BW_QUANT_TYPES_BUT_K(ROW) BW_QUANT_TYPES_K(ROW)
 
 #endif
