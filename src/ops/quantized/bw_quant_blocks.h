@@ -417,7 +417,6 @@ template <int TYPE, int N> BW_DEVICE void bw_decode(const uint8_t *b, int i, flo
 /* BW_QUANT_TYPES(ROW): ROW(name, NAME) for every quantised type. */
 /* clang-format off */
 #define BW_QUANT_TYPES_BUT_K(ROW)                                                                                      \
-    ROW(name, NAME)                                                                                                    \
     ROW(q4_0, Q4_0)                                                                                                    \
     ROW(q4_1, Q4_1)                                                                                                    \
     ROW(q5_0, Q5_0)                                                                                                    \
