@@ -22,6 +22,21 @@ static int row_class(const bw_tensor *t)
     return n == 0 ? 0 : n == 1 ? 1 : n <= 8 ? 2 : n <= 64 ? 3 : 4;
 }
 
+/* Products, convolutions, attention, norms: operands of different shapes, and a kernel for each of many sizes. */
+static uint64_t shape_of(const bw_case *c, uint64_t hash)
+{
+    if (c->n_in < 2 || c->in[1].absent)
+        return hash;
+    const bw_tensor *a = &c->in[0].tensor, *b = &c->in[1].tensor;
+    if (a->n_dims == b->n_dims && memcmp(a->dims, b->dims, (size_t)a->n_dims * sizeof *a->dims) == 0)
+        return hash;
+    for (int i = 0; i < a->n_dims; i++)
+        hash = mix(hash, (uint64_t)a->dims[i]);
+    for (int i = 0; i < b->n_dims; i++)
+        hash = mix(hash, (uint64_t)b->dims[i]);
+    return hash;
+}
+
 /* Whether it was new; a full set takes everything for new. */
 static bool add(uint64_t hash)
 {
@@ -45,7 +60,7 @@ bool quick_leaves_out(bw_case *c, const char *const *names, int n)
                                 : mix(mix(types, (uint64_t)c->in[i].tensor.dtype), c->in[i].tensor.layout);
     for (int i = 0; i < c->n_out; i++)
         types = mix(mix(types, (uint64_t)c->out[i].tensor.dtype), c->out[i].tensor.layout);
-    types = mix(types, (uint64_t)row_class(&c->out[0].tensor));
+    types = shape_of(c, mix(types, (uint64_t)row_class(&c->out[0].tensor)));
     bool is_new = false;
     for (int v = 0; v < n; v++) {
         uint64_t hash = types;

@@ -172,7 +172,10 @@ void bw_op_linear_cases(bw_case_sink *sink)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         int64_t block = bw_dtype_block_elements(types[i]), k = block == 256 ? 768 : 576;
         try_linear(sink, (linear_case){types[i], 33, k, 1, true, false, 0});
+        try_linear(sink, (linear_case){types[i], 24, k, 2, true, true, 0}); /* GPUs: 1, 2, 4, 8 rows at a time */
+        try_linear(sink, (linear_case){types[i], 33, k, 4, true, false, 1});
         try_linear(sink, (linear_case){types[i], 48, k, 8, true, true, 0});
+        try_linear(sink, (linear_case){types[i], 300, 256, 12, true, false, 0}); /* and more tiles of rows than one */
         try_linear(sink, (linear_case){types[i], 17, 256, 37, true, true, 3});
         try_linear(sink, (linear_case){types[i], 5, 256, 3, false, true, 1});
         try_linear(sink, (linear_case){types[i], 16, 256, 16, true, false, 0});
