@@ -94,7 +94,7 @@ BW_INLINE vf vf_tanh(vf x)
     q = vf_fma(q, z, vf_set1(0.467130318f));
     p = vf_fma(p, z, vf_set1(0.999999979f));
     q = vf_fma(q, z, vf_set1(1.0f));
-    return vf_clamp(vf_div_near(vf_mul(x, p), q), -1.0f, 1.0f);
+    return vf_clamp(vf_div(vf_mul(x, p), q), -1.0f, 1.0f);
 }
 
 /* erfc(z) / 2 for z >= 0, relative error below 1e-6 to z = 5: t e^(-z^2 + P(t)) / 2 with t = 1 / (1 + z/2), P a minimax

@@ -93,7 +93,7 @@ BW_INLINE vf vf_scale(vf p, vf n)
 {
     return _mm512_scalef_ps(p, n);
 }
-/* a / b for b in [1, 2^100], within two ulps: a division keeps its unit for 16 cycles, the approximation and a step of
+/* a / b for b in [1, 2], within an ulp: a division keeps its unit for 16 cycles, the approximation and a step of
  * Newton's take 3. */
 BW_INLINE vf vf_div_near(vf a, vf b)
 {

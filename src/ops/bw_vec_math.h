@@ -413,7 +413,7 @@ BW_INLINE vf vf_erf(vf x)
     q = vf_fma(q, z, vf_set1(0.504834654f));
     p = vf_fma(p, z, vf_set1(1.12837914f));
     q = vf_fma(q, z, vf_set1(1.0f));
-    return vf_clamp(vf_div_near(vf_mul(x, p), q), -1.0f, 1.0f);
+    return vf_clamp(vf_div(vf_mul(x, p), q), -1.0f, 1.0f);
 }
 
 /* x (1 + erf(x / sqrt(2))) / 2, absolute error below 1e-6. */

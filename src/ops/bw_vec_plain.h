@@ -119,7 +119,7 @@ BW_INLINE vf vf_scale(vf p, vf n)
 {
     return vf_mul(p, vf_pow2(n));
 }
-/* a / b for b in [1, 2^100], within two ulps. */
+/* a / b for b in [1, 2], within an ulp. */
 BW_INLINE vf vf_div_near(vf a, vf b)
 {
     return vf_div(a, b);
