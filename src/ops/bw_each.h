@@ -1,10 +1,12 @@
 /* Elementwise kernels in f32 vectors, for every float type and every stride, compiled per CPU level like bw_vec.h
  * (which it includes). A formula is one function over blocks of contiguous f32:
  *
- *     BW_INLINE void relu_block(const void *params, const float *const *in, float *out, int64_t n)
+ *     BW_INLINE void relu_block(const void *params, const float *const *in, float *out, int64_t n, bool is_streamed)
  *
  * bw_each calls it on the tensors themselves where they are contiguous f32, and else on blocks that it converts in the
- * first cache. n is anything from 1 on; out may be one of the inputs.
+ * first cache. n is anything from 1 on; out may be one of the inputs. is_streamed: out is aligned to a line and its
+ * whole vectors go past the caches (vf_put). Each element of out comes from the same element of the inputs alone,
+ * wherever it stands in a block: where all tensors are dense bf16 the blocks hold them in another order.
  */
 #ifndef BW_EACH_H
 #define BW_EACH_H
@@ -15,7 +17,7 @@
 
 enum { BW_EACH_BLOCK = 512 };
 
-typedef void bw_each_fn(const void *params, const float *const *in, float *out, int64_t n);
+typedef void bw_each_fn(const void *params, const float *const *in, float *out, int64_t n, bool is_streamed);
 
 /* n elements, `step` apart, of any float type (or u8) to f32. */
 BW_INLINE void bw_each_load(bw_dtype dtype, const void *data, int64_t step, float *dst, int64_t n)
@@ -123,44 +125,102 @@ BW_INLINE bool bw_each_is_streamed(const bw_op_call *call, const bw_loop *loop, 
     return true;
 }
 
-/* One span. Tensors in[0..n_in) and then out are the loop's tensors 0..n_in. */
-BW_INLINE void bw_each_span(const bw_op_call *call, const bw_loop *loop, const bw_span *span, int n_in, bw_each_fn *fn,
-                            const void *params, bool is_streamed)
+/* Whether all tensors are dense bf16; an input may also be one value for all. */
+BW_INLINE bool bw_each_is_bf16(const bw_op_call *call, const bw_loop *loop, int n_in)
+{
+    bool is_bf16 = call->out[0]->dtype == BW_BF16 && bw_loop_step(loop, n_in) == 1;
+    for (int k = 0; k < n_in; k++)
+        is_bf16 =
+            is_bf16 && (bw_loop_step(loop, k) == 0 || (call->in[k]->dtype == BW_BF16 && bw_loop_step(loop, k) == 1));
+    return is_bf16;
+}
+
+/* A block of dense bf16 in the order of vf_load_bf16_pairs: n is a multiple of 2 VF_N. */
+BW_INLINE void bw_each_bf16_block(const bw_op_call *call, const bw_loop *loop, const int64_t *at, int n_in,
+                                  bw_each_fn *fn, const void *params, int64_t n, bool is_streamed)
+{
+    float buffer[BW_LOOP_MAX_TENSORS][BW_EACH_BLOCK];
+    const float *in[BW_LOOP_MAX_TENSORS];
+    float *out = buffer[n_in];
+    for (int k = 0; k < n_in; k++) {
+        const uint16_t *src = (const uint16_t *)call->in[k]->data + at[k];
+        in[k] = buffer[k];
+        if (bw_loop_step(loop, k) == 0) {
+            bw_each_load(call->in[k]->dtype,
+                         (const char *)call->in[k]->data + at[k] * bw_dtype_block_bytes(call->in[k]->dtype), 0,
+                         buffer[k], n);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i += 2 * VF_N) {
+            vf even, odd;
+            vf_load_bf16_pairs(src + i, &even, &odd);
+            vf_store(buffer[k] + i, even);
+            vf_store(buffer[k] + i + VF_N, odd);
+        }
+    }
+    fn(params, in, out, n, false);
+    uint16_t *dst = (uint16_t *)call->out[0]->data + at[n_in];
+    for (int64_t i = 0; i < n; i += 2 * VF_N)
+        vf_store_bf16_pairs(dst + i, vf_load(out + i), vf_load(out + i + VF_N), is_streamed);
+}
+
+/* A block that is converted, from element at[k] of tensor k on. */
+BW_INLINE void bw_each_block(const bw_op_call *call, const bw_loop *loop, const int64_t *at, int n_in, bw_each_fn *fn,
+                             const void *params, int64_t n, bool is_streamed)
 {
     float buffer[BW_LOOP_MAX_TENSORS][BW_EACH_BLOCK];
     const float *in[BW_LOOP_MAX_TENSORS];
     const bw_tensor *y = call->out[0];
-    int64_t y_step = bw_loop_step(loop, n_in), y_bytes = bw_dtype_block_bytes(y->dtype);
-    bool is_direct = y->dtype == BW_F32 && (y_step == 1 || span->n == 1) && !is_streamed;
-    bool all_direct = is_direct;
+    char *dst = (char *)y->data + at[n_in] * bw_dtype_block_bytes(y->dtype);
+    int64_t y_step = bw_loop_step(loop, n_in);
+    for (int k = 0; k < n_in; k++) {
+        const bw_tensor *x = call->in[k];
+        int64_t step = bw_loop_step(loop, k);
+        in[k] = buffer[k];
+        if (x->dtype == BW_F32 && step == 1)
+            in[k] = (const float *)x->data + at[k];
+        else
+            bw_each_load(x->dtype, (const char *)x->data + at[k] * bw_dtype_block_bytes(x->dtype), step, buffer[k], n);
+    }
+    if (y->dtype == BW_F32 && (y_step == 1 || n == 1)) {
+        fn(params, in, (float *)(void *)dst, n, is_streamed && (uintptr_t)dst % 64 == 0);
+    } else {
+        fn(params, in, buffer[n_in], n, false);
+        bw_each_write(y->dtype, dst, y_step, buffer[n_in], n, is_streamed);
+    }
+}
+
+/* One span. Tensors in[0..n_in) and then out are the loop's tensors 0..n_in. */
+BW_INLINE void bw_each_span(const bw_op_call *call, const bw_loop *loop, const bw_span *span, int n_in, bw_each_fn *fn,
+                            const void *params, bool is_streamed)
+{
+    const bw_tensor *y = call->out[0];
+    int64_t at[BW_LOOP_MAX_TENSORS], y_bytes = bw_dtype_block_bytes(y->dtype);
+    bool is_bf16 = bw_each_is_bf16(call, loop, n_in), is_dense = y->dtype == BW_F32 && !is_streamed;
+    for (int k = 0; k <= n_in; k++)
+        at[k] = span->offset[k];
     for (int k = 0; k < n_in; k++)
-        all_direct = all_direct && call->in[k]->dtype == BW_F32 && (bw_loop_step(loop, k) == 1 || span->n == 1);
-    if (all_direct) {
+        is_dense = is_dense && call->in[k]->dtype == BW_F32 && (bw_loop_step(loop, k) == 1 || span->n == 1);
+    if (is_dense && (bw_loop_step(loop, n_in) == 1 || span->n == 1)) {
+        const float *in[BW_LOOP_MAX_TENSORS];
         for (int k = 0; k < n_in; k++)
-            in[k] = (const float *)call->in[k]->data + span->offset[k];
-        fn(params, in, (float *)y->data + span->offset[n_in], span->n);
+            in[k] = (const float *)call->in[k]->data + at[k];
+        fn(params, in, (float *)y->data + at[n_in], span->n, false);
         return;
     }
     for (int64_t i = 0, n; i < span->n; i += n) {
-        char *dst = (char *)y->data + (span->offset[n_in] + i * y_step) * y_bytes;
+        const char *dst = (const char *)y->data + at[n_in] * y_bytes;
         n = span->n - i < BW_EACH_BLOCK ? span->n - i : BW_EACH_BLOCK;
         if (is_streamed && i == 0)
             n = bw_stream_head(dst, y_bytes, n);
-        for (int k = 0; k < n_in; k++) {
-            const bw_tensor *x = call->in[k];
-            int64_t step = bw_loop_step(loop, k), at = span->offset[k] + i * step;
-            in[k] = buffer[k];
-            if (x->dtype == BW_F32 && step == 1)
-                in[k] = (const float *)x->data + at;
-            else
-                bw_each_load(x->dtype, (const char *)x->data + at * bw_dtype_block_bytes(x->dtype), step, buffer[k], n);
-        }
-        if (is_direct) {
-            fn(params, in, (float *)(void *)dst, n);
+        if (is_bf16 && n >= 2 * VF_N) {
+            n -= n % (2 * VF_N);
+            bw_each_bf16_block(call, loop, at, n_in, fn, params, n, is_streamed && (uintptr_t)dst % 64 == 0);
         } else {
-            fn(params, in, buffer[n_in], n);
-            bw_each_write(y->dtype, dst, y_step, buffer[n_in], n, is_streamed);
+            bw_each_block(call, loop, at, n_in, fn, params, n, is_streamed);
         }
+        for (int k = 0; k <= n_in; k++)
+            at[k] += n * bw_loop_step(loop, k);
     }
 }
 

@@ -32,7 +32,10 @@ BW_INLINE void bw_stream_copy(void *dst, const void *src, size_t n_bytes)
     const char *s = src;
     size_t head = -(uintptr_t)d % 64, i = head < n_bytes ? head : n_bytes;
     memcpy(d, s, i);
-#if defined(__AVX__)
+#if defined(__AVX512F__)
+    for (; i + 64 <= n_bytes; i += 64)
+        _mm512_stream_si512((__m512i *)(void *)(d + i), _mm512_loadu_si512(s + i));
+#elif defined(__AVX__)
     for (; i + 64 <= n_bytes; i += 64)
         for (size_t k = 0; k < 64; k += 32)
             _mm256_stream_si256((__m256i *)(void *)(d + i + k),

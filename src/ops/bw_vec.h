@@ -10,6 +10,7 @@
 #define BW_VEC_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -25,6 +26,15 @@
 #else
 #error "define BW_VEC_PLAIN, BW_VEC_AVX2 or BW_VEC_AVX512 first"
 #endif
+
+/* vf_store, or past the caches: then p is aligned to a vector. */
+BW_INLINE void vf_put(float *p, vf v, bool is_streamed)
+{
+    if (is_streamed)
+        vf_stream(p, v);
+    else
+        vf_store(p, v);
+}
 
 /* Elements of a KV cache row or any plain row: VF_N values of f32, f16 or bf16 at element d of a row. dtype is a
  * constant at every call, so the choice costs nothing. */
@@ -70,29 +80,21 @@ BW_INLINE vf vf_mul_logistic(vf x, vf u)
     return vf_div(x, vf_add(vf_set1(1.0f), vf_exp(vf_neg(u))));
 }
 
-/* tanh, relative error below 3e-7: a polynomial near zero, (1 - q) / (1 + q) with q = e^-2|x| elsewhere. */
+/* tanh, relative error below 4e-7: x P(x^2) / Q(x^2) on [-9.02, 9.02], minimax; beyond it is 1. */
 BW_INLINE vf vf_tanh(vf x)
 {
-    vf a = vf_abs(x), z = vf_mul(x, x);
-    vf p = vf_set1(-0.00569351017f);
-    p = vf_fma(p, z, vf_set1(0.0206304025f));
-    p = vf_fma(p, z, vf_set1(-0.0537376106f));
-    p = vf_fma(p, z, vf_set1(0.133314252f));
-    p = vf_fma(p, z, vf_set1(-0.333332807f));
-    vf small = vf_fma(vf_mul(p, z), x, x);
-    /* e^y as vf_exp has it, but y is not above 0, and what e^-40 is plays no part beside 1; a NaN is max's second */
-    vf y = vf_max(vf_set1(-40.0f), vf_mul(a, vf_set1(-2.0f))), bits;
-    vf n = vf_round_product(y, 1.44269504f, &bits);
-    vf r = vf_fnma(n, vf_set1(-2.12194440e-4f), vf_fnma(n, vf_set1(0.693359375f), y));
-    vf q = vf_set1(0.00139505998f);
-    q = vf_fma(q, r, vf_set1(0.00836895406f));
-    q = vf_fma(q, r, vf_set1(0.041666206f));
-    q = vf_fma(q, r, vf_set1(0.166665182f));
-    q = vf_fma(q, r, vf_set1(0.5f));
-    q = vf_fma(q, r, vf_set1(1.0f));
-    q = vf_scale(vf_fma(q, r, vf_set1(1.0f)), n);
-    vf large = vf_div_near(vf_sub(vf_set1(1.0f), q), vf_add(vf_set1(1.0f), q));
-    return vf_select_less(a, vf_set1(0.625f), small, vf_copysign(large, x));
+    x = vf_clamp(x, -9.02f, 9.02f);
+    vf z = vf_mul(x, x);
+    vf p = vf_set1(1.33190393e-08f), q = vf_set1(7.76200552e-07f);
+    p = vf_fma(p, z, vf_set1(2.05834558e-05f));
+    q = vf_fma(q, z, vf_set1(0.000328309025f));
+    p = vf_fma(p, z, vf_set1(0.00349403295f));
+    q = vf_fma(q, z, vf_set1(0.025871067f));
+    p = vf_fma(p, z, vf_set1(0.133797166f));
+    q = vf_fma(q, z, vf_set1(0.467130318f));
+    p = vf_fma(p, z, vf_set1(0.999999979f));
+    q = vf_fma(q, z, vf_set1(1.0f));
+    return vf_clamp(vf_div(vf_mul(x, p), q), -1.0f, 1.0f);
 }
 
 /* erfc(z) / 2 for z >= 0, relative error below 1e-6 to z = 5: t e^(-z^2 + P(t)) / 2 with t = 1 / (1 + z/2), P a minimax

@@ -16,6 +16,11 @@ BW_INLINE void vf_store(float *p, vf v)
 {
     _mm256_storeu_ps(p, v);
 }
+/* Past the caches (bw_stream.h); p is aligned to a vector. */
+BW_INLINE void vf_stream(float *p, vf v)
+{
+    _mm256_stream_ps(p, v);
+}
 BW_INLINE __m256i vf_mask_n(int64_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -142,13 +147,35 @@ BW_INLINE vf vf_load_bf16(const uint16_t *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
-BW_INLINE void vf_store_bf16(uint16_t *p, vf v)
+/* Rounded to nearest even in the upper halves; the lower halves are anything. NaN stays NaN. */
+BW_INLINE __m256i vf_round_bf16(vf v)
 {
     __m256i b = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(1));
-    __m256i r = _mm256_srli_epi32(_mm256_add_epi32(b, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
-    __m256i nan = _mm256_or_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(0x40));
-    r = _mm256_blendv_epi8(r, nan, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    __m256i r = _mm256_add_epi32(b, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i nan = _mm256_or_si256(b, _mm256_set1_epi32(0x400000));
+    return _mm256_blendv_epi8(r, nan, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+}
+BW_INLINE void vf_store_bf16(uint16_t *p, vf v)
+{
+    __m256i r = _mm256_srli_epi32(vf_round_bf16(v), 16);
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1)));
+}
+/* 2 VF_N values, the even ones and the odd ones: without any of the shuffles that keep their order. */
+BW_INLINE void vf_load_bf16_pairs(const uint16_t *p, vf *even, vf *odd)
+{
+    __m256i raw = _mm256_loadu_si256((const __m256i *)p);
+    *even = _mm256_castsi256_ps(_mm256_slli_epi32(raw, 16));
+    *odd = _mm256_castsi256_ps(_mm256_and_si256(raw, _mm256_set1_epi32((int)0xffff0000)));
+}
+/* The reverse; p is aligned to a vector if it is to be past the caches. */
+BW_INLINE void vf_store_bf16_pairs(uint16_t *p, vf even, vf odd, bool is_streamed)
+{
+    __m256i low = _mm256_srli_epi32(vf_round_bf16(even), 16);
+    __m256i both = _mm256_blend_epi16(low, vf_round_bf16(odd), 0xaa);
+    if (is_streamed)
+        _mm256_stream_si256((__m256i *)(void *)p, both);
+    else
+        _mm256_storeu_si256((__m256i *)p, both);
 }
 BW_INLINE vf vf_load_i8(const int8_t *p)
 {

@@ -16,6 +16,11 @@ BW_INLINE void vf_store(float *p, vf v)
 {
     _mm512_storeu_ps(p, v);
 }
+/* Past the caches (bw_stream.h); p is aligned to a vector. */
+BW_INLINE void vf_stream(float *p, vf v)
+{
+    _mm512_stream_ps(p, v);
+}
 BW_INLINE vf vf_load_n(const float *p, int64_t n)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -149,13 +154,33 @@ BW_INLINE vf vf_load_bf16(const uint16_t *p)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
+/* Rounded to nearest even in the upper halves; the lower halves are anything. NaN stays NaN. */
+BW_INLINE __m512i vf_round_bf16(vf v)
+{
+    __m512i b = _mm512_castps_si512(v), r = _mm512_add_epi32(b, _mm512_set1_epi32(0x7fff));
+    r = _mm512_mask_add_epi32(r, _mm512_test_epi32_mask(b, _mm512_set1_epi32(0x10000)), r, _mm512_set1_epi32(1));
+    return _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), b, _mm512_set1_epi32(0x400000));
+}
 BW_INLINE void vf_store_bf16(uint16_t *p, vf v)
 {
-    __m512i b = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
-    __m512i r = _mm512_srli_epi32(_mm512_add_epi32(b, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
-    __m512i nan = _mm512_or_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(0x40));
-    r = _mm512_mask_mov_epi32(r, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(r));
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(vf_round_bf16(v), 16)));
+}
+/* 2 VF_N values, the even ones and the odd ones: without any of the shuffles that keep their order. */
+BW_INLINE void vf_load_bf16_pairs(const uint16_t *p, vf *even, vf *odd)
+{
+    __m512i raw = _mm512_loadu_si512(p);
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(raw, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(raw, _mm512_set1_epi32((int)0xffff0000)));
+}
+/* The reverse; p is aligned to a vector if it is to be past the caches. */
+BW_INLINE void vf_store_bf16_pairs(uint16_t *p, vf even, vf odd, bool is_streamed)
+{
+    __m512i low = _mm512_srli_epi32(vf_round_bf16(even), 16);
+    __m512i both = _mm512_mask_blend_epi16(0xaaaaaaaau, low, vf_round_bf16(odd));
+    if (is_streamed)
+        _mm512_stream_si512((__m512i *)(void *)p, both);
+    else
+        _mm512_storeu_si512(p, both);
 }
 BW_INLINE vf vf_load_i8(const int8_t *p)
 {

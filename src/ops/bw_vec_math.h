@@ -136,7 +136,13 @@ BW_INLINE vf vf_exp_between(vf x)
 /* e^x, relative error below 1e-7, everywhere from subnormal results to infinity. */
 BW_INLINE vf vf_exp_all(vf x)
 {
+#if defined(BW_VEC_AVX512)
+    /* No limit above: the polynomial is positive, infinite or, where n is infinite too, NaN, and the scaling by so
+     * large an n gives infinity for each. */
+    return vf_exp_between(vf_max(vf_set1(-104.0f), x));
+#else
     return vf_exp_between(vf_clamp(x, -104.0f, 89.0f));
+#endif
 }
 
 /* e^x - 1, relative error below 3e-7. */

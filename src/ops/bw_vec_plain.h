@@ -3,6 +3,10 @@
 #ifndef BW_VEC_PLAIN_H
 #define BW_VEC_PLAIN_H
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 #define BW_LEVEL(name) name##_plain
 enum { VF_N = 4 };
 typedef float vf __attribute__((vector_size(16)));
@@ -17,6 +21,15 @@ BW_INLINE vf vf_load(const float *p)
 BW_INLINE void vf_store(float *p, vf v)
 {
     memcpy(p, &v, sizeof v);
+}
+/* Past the caches where the other levels can; p is aligned to a vector. */
+BW_INLINE void vf_stream(float *p, vf v)
+{
+#if defined(__SSE2__)
+    _mm_stream_ps(p, (__m128)v);
+#else
+    vf_store(p, v);
+#endif
 }
 BW_INLINE vf vf_load_n(const float *p, int64_t n)
 {
@@ -160,6 +173,19 @@ BW_INLINE void vf_store_bf16(uint16_t *p, vf v)
 {
     for (int i = 0; i < VF_N; i++)
         p[i] = bw_f32_to_bf16(v[i]);
+}
+/* 2 VF_N values in two vectors; which values go into which one is the level's choice. */
+BW_INLINE void vf_load_bf16_pairs(const uint16_t *p, vf *first, vf *second)
+{
+    *first = vf_load_bf16(p);
+    *second = vf_load_bf16(p + VF_N);
+}
+/* The reverse. This level does not go past the caches here. */
+BW_INLINE void vf_store_bf16_pairs(uint16_t *p, vf first, vf second, bool is_streamed)
+{
+    (void)is_streamed;
+    vf_store_bf16(p, first);
+    vf_store_bf16(p + VF_N, second);
 }
 BW_INLINE vf vf_load_i8(const int8_t *p)
 {

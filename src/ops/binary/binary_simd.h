@@ -21,12 +21,12 @@ BW_INLINE vf bw_vf_one(vi mask)
 
 typedef vf binary_vector(vf a, vf b);
 
-BW_INLINE void binary_run(const float *const *in, float *out, int64_t n, binary_vector *f)
+BW_INLINE void binary_run(const float *const *in, float *out, int64_t n, binary_vector *f, bool is_streamed)
 {
     const float *a = in[0], *b = in[1];
     int64_t i = 0;
     for (; i + VF_N <= n; i += VF_N)
-        vf_store(out + i, f(vf_load(a + i), vf_load(b + i)));
+        vf_put(out + i, f(vf_load(a + i), vf_load(b + i)), is_streamed);
     if (i < n)
         vf_store_n(out + i, f(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i)), n - i);
 }
@@ -36,10 +36,10 @@ BW_INLINE void binary_run(const float *const *in, float *out, int64_t n, binary_
     {                                                                                                                  \
         return vector;                                                                                                 \
     }                                                                                                                  \
-    static void name##_block(const void *params, const float *const *in, float *out, int64_t n)                        \
+    static void name##_block(const void *params, const float *const *in, float *out, int64_t n, bool is_streamed)      \
     {                                                                                                                  \
         (void)params;                                                                                                  \
-        binary_run(in, out, n, name##_vector);                                                                         \
+        binary_run(in, out, n, name##_vector, is_streamed);                                                            \
     }
 #include "binary/binary.def"
 #undef BW_BINARY
@@ -68,24 +68,25 @@ BW_INLINE vf glu_vector(bw_activation activation, vf x, vf up)
     return vf_mul(vf_mul(x, share), up);
 }
 
-BW_INLINE void glu_row(bw_activation activation, const float *gate, const float *up, float *dst, int64_t n)
+BW_INLINE void glu_row(bw_activation activation, const float *gate, const float *up, float *dst, int64_t n,
+                       bool is_streamed)
 {
     int64_t i = 0;
     for (; i + VF_N <= n; i += VF_N)
-        vf_store(dst + i, glu_vector(activation, vf_load(gate + i), vf_load(up + i)));
+        vf_put(dst + i, glu_vector(activation, vf_load(gate + i), vf_load(up + i)), is_streamed);
     if (i < n)
         vf_store_n(dst + i, glu_vector(activation, vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
 }
 
-static void glu_block(const void *params, const float *const *in, float *out, int64_t n)
+static void glu_block(const void *params, const float *const *in, float *out, int64_t n, bool is_streamed)
 {
     bw_activation activation = ((const bw_glu_params *)params)->activation;
     if (activation == BW_ACTIVATION_SILU)
-        glu_row(BW_ACTIVATION_SILU, in[0], in[1], out, n);
+        glu_row(BW_ACTIVATION_SILU, in[0], in[1], out, n, is_streamed);
     else if (activation == BW_ACTIVATION_GELU_TANH)
-        glu_row(BW_ACTIVATION_GELU_TANH, in[0], in[1], out, n);
+        glu_row(BW_ACTIVATION_GELU_TANH, in[0], in[1], out, n, is_streamed);
     else
-        glu_row(BW_ACTIVATION_GELU_ERF, in[0], in[1], out, n);
+        glu_row(BW_ACTIVATION_GELU_ERF, in[0], in[1], out, n, is_streamed);
 }
 
 /* f32 with dense rows: what models call, for one token too. */
@@ -105,7 +106,7 @@ static void glu_rows(const bw_op_call *call, bw_member *member)
         int64_t from = piece * PIECE, n = g.n_columns - from < PIECE ? g.n_columns - from : PIECE;
         const float *in[] = {(const float *)call->in[0]->data + bw_rows_offset(&g, r) + from,
                              (const float *)call->in[1]->data + bw_rows_offset(&u, r) + from};
-        glu_block(call->params, in, (float *)call->out[0]->data + bw_rows_offset(&y, r) + from, n);
+        glu_block(call->params, in, (float *)call->out[0]->data + bw_rows_offset(&y, r) + from, n, false);
         if (++piece == pieces) {
             piece = 0;
             r++;
