@@ -93,7 +93,7 @@ static void test_advice(void **state)
     bw_err err = {0};
     bw_device *device = NULL;
     bw_lm *lm = NULL;
-    *fake("fake_hip_left") = 2; /* inputs and logits */
+    *fake("fake_hip_left") = 3; /* inputs, logits and chosen tokens */
     assert_int_equal(open_lm(999999, &device, &lm, &err), BW_E_MEMORY);
     *fake("fake_hip_left") = -1;
     assert_non_null(strstr(err.text, "(weights)"));
