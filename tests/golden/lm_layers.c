@@ -9,7 +9,7 @@
 
 enum { MAX_TOKENS = 2048 };
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     fprintf(stderr, "lm_layers: %s\n", what);
     exit(1);
