@@ -232,7 +232,8 @@ static void look_for_libraries(bw_probe *p)
         bw_probe_library *l = &p->libraries[i];
         *l = (bw_probe_library){.kind = list[i].kind, .name = list[i].name, .use = list[i].use};
         for (int k = 0; k < 5 && list[i].files[k] && !*l->file; k++) {
-            void *library = dlopen(list[i].files[k], RTLD_LAZY | RTLD_LOCAL);
+            /* it stays: what a C++ runtime made when it was loaded is lost with it */
+            void *library = dlopen(list[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
             if (!library)
                 continue;
             snprintf(l->file, sizeof l->file, "%s", list[i].files[k]);

@@ -16,9 +16,9 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 /* Kernels for one row, a few, a tile and many differ. */
 static int row_class(const bw_tensor *t)
 {
-    int64_t n = 1;
+    uint64_t n = 1; /* may wrap: some cases have sizes that no memory holds, to be refused */
     for (int i = 0; i + 1 < t->n_dims; i++)
-        n *= t->dims[i];
+        n *= (uint64_t)t->dims[i];
     return n == 0 ? 0 : n == 1 ? 1 : n <= 8 ? 2 : n <= 64 ? 3 : 4;
 }
 
