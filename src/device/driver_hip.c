@@ -25,6 +25,20 @@ static struct {
 } hip;
 static char library_name[128]; /* the one that was loaded */
 
+/* Leaks of the real library's own, for builds that look for leaks. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LOOKS_FOR_LEAKS
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(LOOKS_FOR_LEAKS)
+const char *__lsan_default_suppressions(void); /* NOLINT: the sanitizer's name */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
+{
+    return "leak:libamdhip64\nleak:libhsa-runtime64\n";
+}
+#endif
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bw_err load_error;
 
