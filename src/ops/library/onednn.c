@@ -70,6 +70,14 @@ static const char *find_functions(void *library)
     return missing;
 }
 
+/* OpenMP's function as the library's own calls are bound: where the host program has OpenMP of another make (clang's
+ * libomp), that one comes before the libgomp that the library asks for. */
+static void *find_openmp(void *library, const char *name)
+{
+    void *global = dlsym(RTLD_DEFAULT, name);
+    return global ? global : dlsym(library, name);
+}
+
 /* One engine, and one set of attributes for every primitive: scratch is the caller's, f32 stays f32. */
 static bool set_up(void)
 {
@@ -107,8 +115,8 @@ static void load_once(void)
         return;
     }
     const bw_dnnl_version *v = dnnl.dnnl_version();
-    *(void **)&dnnl.omp_set_num_threads = dlsym(library, "omp_set_num_threads");
-    *(void **)&dnnl.omp_get_max_threads = dlsym(library, "omp_get_max_threads");
+    *(void **)&dnnl.omp_set_num_threads = find_openmp(library, "omp_set_num_threads");
+    *(void **)&dnnl.omp_get_max_threads = find_openmp(library, "omp_get_max_threads");
     bool has_openmp = v->cpu_runtime == BW_DNNL_RUNTIME_OPENMP;
     if (v->major < 2 || v->major > 3 || (!has_openmp && v->cpu_runtime != BW_DNNL_RUNTIME_SEQUENTIAL) ||
         (has_openmp && (!dnnl.omp_set_num_threads || !dnnl.omp_get_max_threads))) {
