@@ -1,5 +1,6 @@
 /* A host program with an OpenMP of its own: its functions, which a library's calls are bound to before the library's
- * dependencies, are told 1 thread while the library works, and then what was before. The library is a fake. */
+ * dependencies, are told 1 thread while the library works, and then what was before. The library is a fake, and how
+ * often it is entered shows how many primitives are made. */
 #include "../bw_test.h"
 
 #include <stdatomic.h>
@@ -56,6 +57,14 @@ static void test_host_openmp(void **state)
     assert_int_equal(n_set_to_1, 2);
     assert_int_equal(n_threads, 4);
     bw_onednn_give(part);
+    /* Primitives of many shapes are kept: 40 shapes on 32 threads are made once. */
+    for (int k = 0; k < 2 * 40 * 32; k++) {
+        spec.src.dims[0] = spec.dst.dims[0] = 5 + k % (40 * 32);
+        part = bw_onednn_take(&spec);
+        assert_non_null(part);
+        bw_onednn_give(part);
+    }
+    assert_int_equal(n_set_to_1, 2 + 40 * 32);
 #endif
 }
 

@@ -388,8 +388,10 @@ bool bw_onednn_run(bw_onednn_part *part, const void *src, const void *weights, v
 
 /* ---- those kept ------------------------------------------------------------------------------------------------- */
 
-/* Every member of a team holds one at a time, and what a shape that the library cannot do is remembered too. */
-enum { N_PARTS = 512 };
+/* Every member of a team holds one at a time, and that the library cannot do a shape is remembered too. An image
+ * model's shapes on many threads must all fit: one made anew costs some 400 us at every call, and each takes up to 60
+ * KB. */
+enum { N_PARTS = 2048 };
 static bw_onednn_part parts[N_PARTS];
 static uint64_t hashes[N_PARTS]; /* of their specs; 0: never used */
 static uint64_t n_uses;
