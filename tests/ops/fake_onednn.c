@@ -1,17 +1,38 @@
 /* Libraries that look like oneDNN and are of no use: with FAKE_LACKS most functions are missing, else each one is there
- * and says that all went well, but running a primitive fails. */
+ * and says that all went well, but running a primitive fails. With FAKE_OPENMP it says that it has OpenMP, and brings
+ * functions that its own calls do not get where the program has such functions. */
 #include "library/onednn_api.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+#if defined(FAKE_OPENMP)
+#define RUNTIME BW_DNNL_RUNTIME_OPENMP
+#else
+#define RUNTIME BW_DNNL_RUNTIME_SEQUENTIAL
+#endif
 
 static int thing; /* what every handle points to */
 
 EXPORT const bw_dnnl_version *dnnl_version(void);
 const bw_dnnl_version *dnnl_version(void)
 {
-    static const bw_dnnl_version version = {2, 6, 0, "none", BW_DNNL_RUNTIME_SEQUENTIAL, 0};
+    static const bw_dnnl_version version = {2, 6, 0, "none", RUNTIME, 0};
     return &version;
 }
+
+#if defined(FAKE_OPENMP)
+EXPORT int omp_get_max_threads(void);
+int omp_get_max_threads(void)
+{
+    return 1;
+}
+
+EXPORT void omp_set_num_threads(int n);
+void omp_set_num_threads(int n)
+{
+    (void)n;
+}
+#endif
 
 #if !defined(FAKE_LACKS)
 #define DNNL(name, result, arguments) EXPORT result name arguments;

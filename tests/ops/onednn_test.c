@@ -299,12 +299,17 @@ static void test_trials(void **state)
     assert_true(n_ours == 11 && n_theirs == 10 && last == 'o');
     run_trial(3, false);
     assert_true(n_ours == 12 && n_theirs == 10);
-    /* The table is bounded: many other kinds push the first out. */
+    /* The table is bounded: what comes when it is full is ours without a trial, and nothing is tried twice. */
     ours_ms = theirs_ms = 0;
-    for (int64_t key = 100; key < 360; key++)
+    for (int64_t key = 100; key < 1300; key++)
         run_trial(key, false);
-    assert_int_equal(find(1), BW_TRIAL_NEW);
+    assert_int_equal(find(1), BW_TRIAL_THEIRS);
     assert_true(find(359) == BW_TRIAL_OURS || find(359) == BW_TRIAL_THEIRS);
+    assert_int_equal(find(1299), BW_TRIAL_NEW);
+    int before = n_ours + n_theirs;
+    for (int64_t key = 100; key < 1300; key++)
+        run_trial(key, false);
+    assert_int_equal(n_ours + n_theirs, before + 1200);
     assert_int_equal(bw_trial_round(7), 7);
     assert_int_equal(bw_trial_round(1000), 896);
     assert_int_equal(bw_trial_round(1024), 1024);

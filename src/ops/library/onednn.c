@@ -70,6 +70,14 @@ static const char *find_functions(void *library)
     return missing;
 }
 
+/* OpenMP's function as the library's own calls are bound: where the host program has OpenMP of another make (clang's
+ * libomp), that one comes before the libgomp that the library asks for. */
+static void *find_openmp(void *library, const char *name)
+{
+    void *global = dlsym(RTLD_DEFAULT, name);
+    return global ? global : dlsym(library, name);
+}
+
 /* One engine, and one set of attributes for every primitive: scratch is the caller's, f32 stays f32. */
 static bool set_up(void)
 {
@@ -107,8 +115,8 @@ static void load_once(void)
         return;
     }
     const bw_dnnl_version *v = dnnl.dnnl_version();
-    *(void **)&dnnl.omp_set_num_threads = dlsym(library, "omp_set_num_threads");
-    *(void **)&dnnl.omp_get_max_threads = dlsym(library, "omp_get_max_threads");
+    *(void **)&dnnl.omp_set_num_threads = find_openmp(library, "omp_set_num_threads");
+    *(void **)&dnnl.omp_get_max_threads = find_openmp(library, "omp_get_max_threads");
     bool has_openmp = v->cpu_runtime == BW_DNNL_RUNTIME_OPENMP;
     if (v->major < 2 || v->major > 3 || (!has_openmp && v->cpu_runtime != BW_DNNL_RUNTIME_SEQUENTIAL) ||
         (has_openmp && (!dnnl.omp_set_num_threads || !dnnl.omp_get_max_threads))) {
@@ -380,8 +388,10 @@ bool bw_onednn_run(bw_onednn_part *part, const void *src, const void *weights, v
 
 /* ---- those kept ------------------------------------------------------------------------------------------------- */
 
-/* Every member of a team holds one at a time, and what a shape that the library cannot do is remembered too. */
-enum { N_PARTS = 512 };
+/* Every member of a team holds one at a time, and that the library cannot do a shape is remembered too. An image
+ * model's shapes on many threads must all fit: one made anew costs some 400 us at every call, and each takes up to 60
+ * KB. */
+enum { N_PARTS = 2048 };
 static bw_onednn_part parts[N_PARTS];
 static uint64_t hashes[N_PARTS]; /* of their specs; 0: never used */
 static uint64_t n_uses;

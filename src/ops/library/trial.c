@@ -8,16 +8,18 @@
 #include "bw_log.h"
 
 enum {
-    N_TRIALS = 256, /* remembered; beyond that the oldest is forgotten and tried again */
+    N_TRIALS = 1024, /* remembered: what comes when the table is full is ours, untried */
     ROUNDS = 3,
     MARGIN_PERCENT = 5 /* what the library must win by: a draw is ours, so that close calls do not flip */
 };
 
 static struct {
     bw_trial_key key;
-    bw_trial_choice choice; /* BW_TRIAL_NEW: unused */
+    bw_trial_choice choice;
 } trials[N_TRIALS];
-static int oldest;
+static uint64_t hashes[N_TRIALS]; /* of their keys, by themselves: looked through at every call */
+static int n_trials;
+static bool said_full;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 int64_t bw_trial_round(int64_t size)
@@ -28,10 +30,22 @@ int64_t bw_trial_round(int64_t size)
     return size >> shift << shift;
 }
 
+/* FNV-1a over 64-bit words */
+static uint64_t hash_key(const bw_trial_key *key)
+{
+    uint64_t h = 14695981039346656037u;
+    for (int i = 0; i < BW_TRIAL_WORDS; i++) {
+        h = (h ^ (uint64_t)key->words[i]) * 1099511628211u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
 static int find(const bw_trial_key *key)
 {
-    for (int i = 0; i < N_TRIALS; i++)
-        if (trials[i].choice != BW_TRIAL_NEW && memcmp(&trials[i].key, key, sizeof *key) == 0)
+    uint64_t hash = hash_key(key);
+    for (int i = 0; i < n_trials; i++)
+        if (hashes[i] == hash && memcmp(&trials[i].key, key, sizeof *key) == 0)
             return i;
     return -1;
 }
@@ -45,24 +59,26 @@ bw_trial_choice bw_trial_find(const bw_trial_key *key)
     return choice;
 }
 
-/* What is known; BW_TRIAL_NEW: nothing, and the caller must try and then call settle. */
+/* What is known; BW_TRIAL_NEW: nothing, and the caller must try and then call settle. Nothing is forgotten: a program
+ * whose kinds came round in a table too small for them would try at every call. */
 static bw_trial_choice begin(const bw_trial_key *key)
 {
+    bool is_full = false;
     pthread_mutex_lock(&mutex);
     int i = find(key);
     bw_trial_choice choice = i < 0 ? BW_TRIAL_NEW : trials[i].choice;
-    if (i < 0) {
-        for (int k = 0; k < N_TRIALS && trials[oldest].choice == BW_TRIAL_RUNNING; k++)
-            oldest = (oldest + 1) % N_TRIALS;
-        if (trials[oldest].choice == BW_TRIAL_RUNNING) {
-            choice = BW_TRIAL_OURS; /* as many trials at once as the table holds */
-        } else {
-            trials[oldest].key = *key;
-            trials[oldest].choice = BW_TRIAL_RUNNING;
-            oldest = (oldest + 1) % N_TRIALS;
-        }
+    if (i < 0 && n_trials == N_TRIALS) {
+        choice = BW_TRIAL_OURS;
+        is_full = !said_full;
+        said_full = true;
+    } else if (i < 0) {
+        trials[n_trials].key = *key;
+        trials[n_trials].choice = BW_TRIAL_RUNNING;
+        hashes[n_trials++] = hash_key(key);
     }
     pthread_mutex_unlock(&mutex);
+    if (is_full)
+        bw_log_info("%d kinds of calls have been tried with the library: further ones use our own kernels", N_TRIALS);
     return choice;
 }
 
