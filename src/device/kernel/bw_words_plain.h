@@ -82,33 +82,6 @@ BW_DEVICE uint32_t bw_shuffle(uint32_t x, int lane, SIM_HERE)
     return sim_share(x, SIM_AT)[lane];
 }
 
-BW_DEVICE float bw_nearest(float x)
-{
-    return __builtin_rintf(x);
-}
-#define BW_KERNEL_WIDE BW_KERNEL
-#define BW_SHARED_LARGE(name, n_bytes) BW_SHARED __attribute__((aligned(16))) unsigned char name[n_bytes]
-
-struct bw_copy {
-    static constexpr bool IS_ASYNCHRONOUS = false;
-    bw_16 v;
-    BW_DEVICE_SPECIAL void begin(void *shared, const void *device, bool is_there)
-    {
-        (void)shared;
-        v = bw_16{{0, 0, 0, 0}};
-        if (is_there)
-            v = bw_load16(device);
-    }
-    BW_DEVICE_SPECIAL void end(void *shared)
-    {
-        bw_store16(shared, v);
-    }
-};
-BW_DEVICE void bw_copies_commit(void)
-{
-}
-template <int N> BW_DEVICE void bw_copies_wait(void)
-{
-}
+#include "bw_words_registers.h"
 
 #endif

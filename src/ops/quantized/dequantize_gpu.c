@@ -6,17 +6,6 @@ bool bw_get_rows_supports_gpu(const bw_op_call *call, const bw_device *device);
 
 enum { COLUMNS = 2048, MOST = 65535 }; /* of a workgroup; rows in a grid */
 
-static bool is_contiguous(const bw_tensor *t)
-{
-    int64_t step = 1;
-    for (int i = t->n_dims - 1; i >= 0; i--) {
-        if (t->dims[i] > 1 && t->strides[i] != step)
-            return false;
-        step *= t->dims[i];
-    }
-    return true;
-}
-
 /* A grid of n_rows rows of n elements, begun at *first_row, once for every MOST rows. */
 static bw_status run_rows(bw_device *device, const char *name, int64_t *first_row, int64_t n_rows, int64_t n,
                           void **args, bw_err *err)
@@ -36,7 +25,7 @@ bw_status bw_dequantize_gpu(const bw_op_call *call, bw_device *device, bw_err *e
     bw_tensor x = *call->in[0], y = *call->out[0];
     int last = x.n_dims - 1;
     int64_t n = x.dims[last], step = y.strides[last], first_row, most_columns = (int64_t)COLUMNS << 23;
-    if (is_contiguous(&x) && is_contiguous(&y)) { /* one long row */
+    if (bw_tensor_is_contiguous(&x) && bw_tensor_is_contiguous(&y)) { /* one long row */
         n = bw_tensor_elements(&x);
         x.dims[0] = y.dims[0] = 1;
         step = 1;
