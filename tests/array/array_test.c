@@ -245,8 +245,9 @@ static void test_devices(void **state)
     (void)state;
     bw_err err = {0};
     bw_device *other;
-    assert_ok(bw_device_open("cpu:0", 1, &other, &err), err);
-    assert_string_equal(bw_device_name(other), "cpu:0");
+    const char *name = getenv("BW_TEST_OTHER_DEVICE"); /* cuda:1 beside cuda:0 */
+    assert_ok(bw_device_open(name ? name : bw_device_name(device), 1, &other, &err), err);
+    assert_string_equal(bw_device_name(other), name ? name : bw_device_name(device));
     bw_array *x = counting(DIMS(3)), *y, *z;
     assert_ok(bw_array_to_device(x, other, &y, &err), err);
     assert_true(bw_array_device(y) == other);

@@ -76,6 +76,17 @@ static void test_memory(void **state)
     int64_t free_bytes, total;
     assert_int_equal(v->memory_info(device, &free_bytes, &total, &err), BW_OK);
     assert_int_equal(total >> 30, 64);
+    bw_device *other = open_fake("rocm:0");
+    bw_buffer c;
+    assert_int_equal(v->alloc(other, 100, BW_MEMORY_DENSE, "c", &c, &err), BW_OK);
+    assert_int_equal(v->copy_from(other, c.data, device, a.data, sizeof text, &err), BW_OK);
+    assert_memory_equal(c.data, text, sizeof text);
+    setenv("FAKE_HIP_FAIL", "hipMemcpyPeerAsync", 1);
+    assert_int_not_equal(v->copy_from(other, c.data, device, a.data, sizeof text, &err), BW_OK);
+    assert_non_null(strstr(err.text, "a copy from another device"));
+    unsetenv("FAKE_HIP_FAIL");
+    v->release(other, &c);
+    bw_device_close(other);
     v->release(device, &a);
     v->release(device, &b);
     v->release(device, &b); /* empty: nothing happens */
