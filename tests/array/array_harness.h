@@ -2,6 +2,8 @@
 #ifndef BW_ARRAY_HARNESS_H
 #define BW_ARRAY_HARNESS_H
 
+#include <stdlib.h>
+
 #include "../bw_test.h"
 
 #define DIMS(...)                                                                                                      \
