@@ -474,7 +474,8 @@ static void get_parts(const bw_matmul_shape *s, int64_t members, int64_t *m, int
 
 static bool is_large(const bw_matmul_shape *s)
 {
-    return s->m >= LEAST && s->n >= LEAST && s->k >= LEAST_K && (double)s->m * (double)s->n * (double)s->k >= FEWEST;
+    return s->m >= LEAST && s->n >= LEAST && s->k >= LEAST_K &&
+           (double)s->m * (double)s->n * (double)s->k >= (double)FEWEST;
 }
 
 bool bw_matmul_amx_supports(const bw_op_call *call, const bw_cpu_features *cpu)
