@@ -28,7 +28,7 @@ enum {
     TILE = 16 * STEP,      /* elements of a tile of A or B */
     BLOCK = PANEL * PANEL, /* sums of a block */
     KC = 1024,             /* depth of what is packed at once */
-    A_ROWS = 256,          /* of A packed at once: half a megabyte, a quarter of the second-level cache */
+    A_ROWS = 128,          /* of A packed at once: a quarter of a megabyte */
     B_ELEMENTS = 512 * KC, /* of B packed at once: a megabyte */
     B_COLUMNS = 4096,      /* at most: of a shallow B */
     SUM_ROWS = 1024,       /* of sums that wait for the next KC of depth */
@@ -324,10 +324,22 @@ static void store_rest(waiting *w)
         store_row(w);
 }
 
+/* What is brought near while a block is computed: a line of each row at each step. */
+typedef struct fetch {
+    const void *from;
+    int64_t row_bytes, n_rows;
+} fetch;
+
+BW_INLINE void fetch_lines(const fetch *f, int64_t step)
+{
+    for (int64_t i = 0; i < f->n_rows; i++)
+        __builtin_prefetch((const char *)f->from + i * f->row_bytes + step * 64, 0, 2);
+}
+
 /* 32 or 16 rows of a panel of A times a panel of B, n_steps deep, added to tiles 0 to 3, while the block before this
- * one is stored, and `next`, if there is any, is fetched: the sums that come after these. */
+ * one is stored and what comes next is fetched. */
 BW_INLINE void multiply(const uint16_t *a, const uint16_t *b, int64_t n_steps, bool is_whole, waiting *before,
-                        const float *next)
+                        const fetch *next_a, const fetch *next_sums)
 {
     int64_t n_rows = (before->at.n_rows - before->row + n_steps - 1) / n_steps;
     for (int64_t s = 0; s < n_steps; s++, a += 2 * TILE, b += 2 * TILE) {
@@ -341,10 +353,8 @@ BW_INLINE void multiply(const uint16_t *a, const uint16_t *b, int64_t n_steps, b
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
-        if (next) {
-            __builtin_prefetch(next + s * 32, 1);
-            __builtin_prefetch(next + s * 32 + 16, 1);
-        }
+        fetch_lines(next_a, s);
+        fetch_lines(next_sums, s);
         for (int64_t r = 0; r < n_rows && before->row < before->at.n_rows; r++)
             store_row(before);
     }
@@ -371,9 +381,9 @@ typedef struct depth {
 
 /* One block at one depth. sums: its own. */
 static void compute_block(const uint16_t *a, const uint16_t *b, const depth *d, const place *at, float *sums,
-                          waiting *w)
+                          const fetch *next_a, waiting *w)
 {
-    const float *next = d->is_first && d->is_last ? NULL : sums + BLOCK;
+    fetch next_sums = {sums + BLOCK, BLOCK * 2, d->is_first && d->is_last ? 0 : 2}; /* two halves */
     if (d->is_first) {
         _tile_zero(0);
         _tile_zero(1);
@@ -386,9 +396,9 @@ static void compute_block(const uint16_t *a, const uint16_t *b, const depth *d, 
         _tile_loadd(3, sums + 768, 64);
     }
     if (at->n_rows > 16)
-        multiply(a, b, d->n_steps, true, w, next);
+        multiply(a, b, d->n_steps, true, w, next_a, &next_sums);
     else
-        multiply(a, b, d->n_steps, false, w, next);
+        multiply(a, b, d->n_steps, false, w, next_a, &next_sums);
     float *to = d->is_last ? &w->sums[0][0][0][0] : sums;
     _tile_stored(0, to, 64);
     _tile_stored(1, to + 256, 64);
@@ -400,21 +410,39 @@ static void compute_block(const uint16_t *a, const uint16_t *b, const depth *d, 
     }
 }
 
-/* m <= A_ROWS rows from i0 on, columns [j0, j0 + n), whose B is packed, depth [k0, k0 + kc). */
-static void compute_rows(const part *p, int64_t i0, int64_t m, int64_t j0, int64_t n, int64_t k0, const depth *d,
-                         float *sums, waiting *w)
+/* A piece of the output whose B is packed: rows [i0, i0 + m), m <= A_ROWS, columns [j0, j0 + n). next_rows: how many
+ * rows of A come after these. */
+typedef struct piece {
+    int64_t i0, m, j0, n, k0, next_rows;
+    depth d;
+    float *sums;
+} piece;
+
+/* The rows that come after these, shared between the blocks of these. */
+static fetch get_next_a(const part *p, const piece *q, int64_t i, int64_t j)
 {
-    int64_t size = p->dtype == BW_F32 ? 4 : 2, deep = d->n_steps * STEP;
-    for (int64_t i = 0; i < m; i += PANEL) {
-        side from = side_at(&p->a, i0 + i, k0);
-        pack_a(&from, least(PANEL, m - i), d->kc, p->packed_a + i * deep);
+    int64_t n_i = (q->m + PANEL - 1) / PANEL, n_blocks = n_i * ((q->n + PANEL - 1) / PANEL);
+    int64_t rows = least(A_ROWS, q->next_rows), count = (rows + n_blocks - 1) / n_blocks;
+    int64_t begin = (j / PANEL * n_i + i / PANEL) * count;
+    side from = side_at(&p->a, q->i0 + q->m + begin, q->k0);
+    return (fetch){from.data, p->a.line * 2, p->a.step != 1 || begin >= rows ? 0 : least(count, rows - begin)};
+}
+
+static void compute_piece(const part *p, const piece *q, waiting *w)
+{
+    int64_t size = p->dtype == BW_F32 ? 4 : 2, deep = q->d.n_steps * STEP;
+    for (int64_t i = 0; i < q->m; i += PANEL) {
+        side from = side_at(&p->a, q->i0 + i, q->k0);
+        pack_a(&from, least(PANEL, q->m - i), q->d.kc, p->packed_a + i * deep);
     }
     __asm__ volatile("" ::: "memory"); /* some compilers do not know that tiles are loaded from memory */
-    for (int64_t j = 0; j < n; j += PANEL)
-        for (int64_t i = 0; i < m; i += PANEL) {
-            place at = {p->c + ((i0 + i) * p->c_m + (j0 + j) * p->c_n) * size, least(PANEL, m - i),
-                        least(PANEL, n - j)};
-            compute_block(p->packed_a + i * deep, p->packed_b + j * deep, d, &at, sums + j * SUM_ROWS + i * PANEL, w);
+    for (int64_t j = 0; j < q->n; j += PANEL)
+        for (int64_t i = 0; i < q->m; i += PANEL) {
+            place at = {p->c + ((q->i0 + i) * p->c_m + (q->j0 + j) * p->c_n) * size, least(PANEL, q->m - i),
+                        least(PANEL, q->n - j)};
+            fetch next_a = get_next_a(p, q, i, j);
+            compute_block(p->packed_a + i * deep, p->packed_b + j * deep, &q->d, &at,
+                          q->sums + j * SUM_ROWS + i * PANEL, &next_a, w);
         }
 }
 
@@ -437,13 +465,19 @@ static void compute_part(const part *p)
     for (int64_t j = 0; j < p->n; j += columns)
         for (int64_t i0 = 0; i0 < p->m; i0 += rows)
             for (int64_t k = 0; k < p->k; k += kc) {
-                int64_t n = least(columns, p->n - j), end = least(i0 + rows, p->m);
-                depth d = {.kc = least(kc, p->k - k), .is_first = k == 0, .is_last = k + kc >= p->k};
-                d.n_steps = (d.kc + STEP - 1) / STEP;
+                int64_t end = least(i0 + rows, p->m);
+                piece q = {.j0 = j, .n = least(columns, p->n - j), .k0 = k};
+                q.d = (depth){least(kc, p->k - k), 0, k == 0, k + kc >= p->k};
+                q.d.n_steps = (q.d.kc + STEP - 1) / STEP;
                 side from = side_at(&p->b, j, k);
-                pack_b(&from, n, d.kc, p->packed_b);
-                for (int64_t i = i0; i < end; i += A_ROWS)
-                    compute_rows(p, i, least(A_ROWS, end - i), j, n, k, &d, p->sums + (i - i0) * PANEL, &w);
+                pack_b(&from, q.n, q.d.kc, p->packed_b);
+                for (int64_t i = i0; i < end; i += A_ROWS) {
+                    q.i0 = i;
+                    q.m = least(A_ROWS, end - i);
+                    q.next_rows = end - i - q.m;
+                    q.sums = p->sums + (i - i0) * PANEL;
+                    compute_piece(p, &q, &w);
+                }
             }
     store_rest(&w);
 }
