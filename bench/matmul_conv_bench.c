@@ -3,10 +3,11 @@
  *
  *     matmul-conv-bench THREADS matmul TYPE M N K [t]                 t: b is transposed
  *     matmul-conv-bench THREADS conv2d TYPE N C H W O K STRIDE PADDING GROUPS
- *     matmul-conv-bench THREADS sdpa TYPE B H T S D
+ *     matmul-conv-bench THREADS sdpa TYPE B H T S D [causal]
  *
- * BW_BENCH_VARIANT in the environment: a kernel by name, such as "onednn" or "avx2", in place of what a program gets.
- * For each line of input: the seconds of one run, by the clock and of processor time. */
+ * THREADS may be a GPU, such as "cuda:0". BW_BENCH_VARIANT in the environment: a kernel by name, such as "onednn" or
+ * "avx2", in place of what a program gets. For each line of input: the seconds of one run, by the clock and of
+ * processor time; on a GPU the seconds by its own clock, the mean of GPU_RUNS, and TFLOP/s. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,12 @@
 
 #include "bw_clock.h"
 #include "bw_element.h"
+#include "bw_gpu.h"
 #include "bw_mem.h"
 #include "bw_ops.h"
 #include "bw_rng.h"
+
+enum { GPU_RUNS = 20 };
 
 static void die(const char *text)
 {
@@ -31,7 +35,9 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static bw_device *device;
 static bw_tensor tensors[8];
+static bw_buffer buffers[8];
 static int n_tensors;
 static bw_rng rng;
 
@@ -45,16 +51,63 @@ static bw_tensor *add(bw_dtype dtype, int n_dims, const int64_t *dims)
         die("no memory");
     for (int64_t i = 0; i < n; i++)
         bw_element_set_f64(dtype, t->data, i, bw_rng_f64(&rng) - 0.5);
+    if (device->kind == BW_DEVICE_CPU)
+        return t;
+    bw_err err = {0};
+    bw_buffer *b = &buffers[n_tensors - 1];
+    size_t n_bytes = (size_t)bw_tensor_bytes(dtype, n_dims, dims);
+    if (device->vtable->alloc(device, n_bytes, BW_MEMORY_DENSE, "a tensor", b, &err) != BW_OK ||
+        device->vtable->upload(device, b->data, t->data, n_bytes, &err) != BW_OK)
+        die(err.text);
+    bw_free(t->data);
+    t->data = b->data;
     return t;
+}
+
+/* Seconds of one run. */
+static double run_gpu(bw_op_call *call)
+{
+    bw_err err = {0};
+    float ms = 0;
+    void *begin, *end;
+    bw_buffer scratch = {0};
+    if (call->scratch_bytes &&
+        device->vtable->alloc(device, call->scratch_bytes, BW_MEMORY_DENSE, "scratch", &scratch, &err) != BW_OK)
+        die(err.text);
+    call->scratch = scratch.data;
+    if (bw_gpu_event_new(device, &begin, &err) != BW_OK || bw_gpu_event_new(device, &end, &err) != BW_OK ||
+        call->launch(call, device, &err) != BW_OK || bw_gpu_event_record(device, begin, &err) != BW_OK)
+        die(err.text);
+    for (int i = 0; i < GPU_RUNS; i++)
+        if (call->launch(call, device, &err) != BW_OK)
+            die(err.text);
+    if (bw_gpu_event_record(device, end, &err) != BW_OK || bw_gpu_event_elapsed(device, begin, end, &ms, &err) != BW_OK)
+        die(err.text);
+    bw_gpu_event_free(device, begin);
+    bw_gpu_event_free(device, end);
+    if (scratch.data)
+        device->vtable->release(device, &scratch);
+    return (double)ms * 1e-3 / GPU_RUNS;
+}
+
+static double run_once(bw_op_call *call)
+{
+    bw_err err = {0};
+    int64_t begin = bw_clock_now_ns();
+    if (bw_op_run(call, device, &err) != BW_OK)
+        die(err.text);
+    return (double)(bw_clock_now_ns() - begin) * 1e-9;
 }
 
 int main(int argc, char **argv)
 {
     int64_t v[16] = {0};
     bw_err err = {0};
-    bw_device *device;
-    if (argc < 6 || bw_device_open(NULL, atoi(argv[1]), &device, &err) != BW_OK)
-        die("THREADS matmul|conv2d|sdpa TYPE sizes");
+    if (argc < 6)
+        die("THREADS|GPU matmul|conv2d|sdpa TYPE sizes");
+    const char *name = strchr(argv[1], ':') ? argv[1] : NULL;
+    if (bw_device_open(name, name ? 0 : atoi(argv[1]), &device, &err) != BW_OK)
+        die(err.text);
     bw_dtype dtype = bw_dtype_from_name(argv[3]);
     for (int i = 4; i < argc && i < 20; i++)
         v[i - 4] = atoll(argv[i]);
@@ -80,6 +133,7 @@ int main(int argc, char **argv)
             add(dtype, 4,
                 (int64_t[]){v[0], v[4], (v[2] + 2 * v[7] - v[5]) / v[6] + 1, (v[3] + 2 * v[7] - v[5]) / v[6] + 1});
     } else if (call.op == BW_OP_SDPA) {
+        sdpa.causal = argc > 9 && strcmp(argv[9], "causal") == 0;
         call.params = &sdpa;
         call.n_in = 4;
         call.in[0] = add(dtype, 4, (int64_t[]){v[0], v[1], v[2], v[4]});
@@ -92,18 +146,21 @@ int main(int argc, char **argv)
     if (bw_op_prepare(&call, device, getenv("BW_BENCH_VARIANT"), &err) != BW_OK)
         die(err.text);
     fprintf(stderr, "%s: %s\n", device->description, call.variant);
+    bw_op_cost cost = {0};
+    bw_op_get(call.op)->cost(&call, &cost);
     char line[16];
     while (fgets(line, sizeof line, stdin)) {
         double cpu = cpu_seconds();
-        int64_t begin = bw_clock_now_ns();
-        if (bw_op_run(&call, device, &err) != BW_OK)
-            die(err.text);
-        double seconds = (double)(bw_clock_now_ns() - begin) * 1e-9;
-        printf("%.9f %.9f\n", seconds, cpu_seconds() - cpu);
+        bool is_gpu = device->kind != BW_DEVICE_CPU;
+        double seconds = is_gpu ? run_gpu(&call) : run_once(&call);
+        printf("%.9f %.9f\n", seconds, is_gpu ? cost.flops / seconds * 1e-12 : cpu_seconds() - cpu);
         fflush(stdout);
     }
     for (int i = 0; i < n_tensors; i++)
-        bw_free(tensors[i].data);
+        if (buffers[i].data)
+            device->vtable->release(device, &buffers[i]);
+        else
+            bw_free(tensors[i].data);
     bw_device_close(device);
     return 0;
 }

@@ -27,6 +27,7 @@ enum { R_32F = 0, R_16F = 2, R_16BF = 14 }; /* cudaDataType, hipDataType */
     FUNCTION(desc_destroy, "MatmulDescDestroy", (void *desc))                                                          \
     FUNCTION(layout_create, "MatrixLayoutCreate",                                                                      \
              (void **layout, int type, uint64_t rows, uint64_t columns, int64_t stride))                               \
+    FUNCTION(layout_set, "MatrixLayoutSetAttribute", (void *layout, int attribute, const void *value, size_t n_bytes)) \
     FUNCTION(layout_destroy, "MatrixLayoutDestroy", (void *layout))                                                    \
     FUNCTION(wish_create, "MatmulPreferenceCreate", (void **wish))                                                     \
     FUNCTION(wish_set, "MatmulPreferenceSetAttribute", (void *wish, int attribute, const void *value, size_t n_bytes)) \
@@ -42,8 +43,10 @@ enum { R_32F = 0, R_16F = 2, R_16BF = 14 }; /* cudaDataType, hipDataType */
 typedef struct lt_library {
     const char *prefix, *files[4];
     int compute_32f, op_none, op_transposed;
-    int desc_op_a, desc_op_b;         /* attributes of a product */
-    int wish_workspace, wish_align_a; /* attributes of a wish; -1 = there is none */
+    int desc_op_a, desc_op_b;           /* attributes of a product */
+    int layout_n_batch, layout_batch;   /* of a layout */
+    int wish_workspace, wish_reduction; /* of a wish; -1 = there is none */
+    int wish_align_a;
     bool is_loaded;
 #define MEMBER(member, name, arguments) int(*member) arguments;
     LT_FUNCTIONS(MEMBER)
@@ -57,7 +60,10 @@ static lt_library cublas_lt = {.prefix = "cublasLt",
                                .op_transposed = 1,
                                .desc_op_a = 3,
                                .desc_op_b = 4,
+                               .layout_n_batch = 5,
+                               .layout_batch = 6,
                                .wish_workspace = 1,
+                               .wish_reduction = 3,
                                .wish_align_a = 5};
 static lt_library hipblas_lt = {.prefix = "hipblasLt",
                                 .files = {"libhipblaslt.so.1", "libhipblaslt.so.0"},
@@ -66,7 +72,10 @@ static lt_library hipblas_lt = {.prefix = "hipblasLt",
                                 .op_transposed = 112,
                                 .desc_op_a = 0,
                                 .desc_op_b = 1,
+                                .layout_n_batch = 0,
+                                .layout_batch = 1,
                                 .wish_workspace = 1,
+                                .wish_reduction = -1,
                                 .wish_align_a = -1};
 
 enum { ROCBLAS_NONE = 111, ROCBLAS_TRANSPOSED = 112, ROCBLAS_F16 = 150, ROCBLAS_F32 = 151, ROCBLAS_BF16 = 168 };
@@ -75,9 +84,10 @@ static struct {
     int (*create)(void **handle);
     int (*destroy)(void *handle);
     int (*set_stream)(void *handle, void *stream);
-    int (*gemm_ex)(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
-                   int lda, const void *b, int b_type, int ldb, const void *beta, const void *c, int c_type, int ldc,
-                   void *d, int d_type, int ldd, int compute_type, int algorithm, int32_t solution, uint32_t flags);
+    int (*gemm)(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
+                int lda, int64_t stride_a, const void *b, int b_type, int ldb, int64_t stride_b, const void *beta,
+                const void *c, int c_type, int ldc, int64_t stride_c, void *d, int d_type, int ldd, int64_t stride_d,
+                int n_batch, int compute_type, int algorithm, int32_t solution, uint32_t flags);
 } rocblas;
 
 static void *open_first(const char *const *files)
@@ -112,8 +122,8 @@ static void load_rocblas(void)
     *(void **)&rocblas.create = dlsym(library, "rocblas_create_handle");
     *(void **)&rocblas.destroy = dlsym(library, "rocblas_destroy_handle");
     *(void **)&rocblas.set_stream = dlsym(library, "rocblas_set_stream");
-    *(void **)&rocblas.gemm_ex = dlsym(library, "rocblas_gemm_ex");
-    rocblas.is_loaded = rocblas.create && rocblas.destroy && rocblas.set_stream && rocblas.gemm_ex;
+    *(void **)&rocblas.gemm = dlsym(library, "rocblas_gemm_strided_batched_ex");
+    rocblas.is_loaded = rocblas.create && rocblas.destroy && rocblas.set_stream && rocblas.gemm;
 }
 
 static pthread_once_t once_cuda = PTHREAD_ONCE_INIT, once_hip = PTHREAD_ONCE_INIT;
@@ -138,6 +148,7 @@ struct bw_gpu_library {
     const lt_library *lt; /* NULL: rocBLAS, or none */
     const char *name;     /* NULL: none */
     void *handle;
+    bool is_forced;
     choice_row *rows;
     size_t n_rows, capacity;
 };
@@ -147,6 +158,7 @@ static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
     const char *wish = getenv("BW_GPU_LIBRARIES");
     if (wish && strcmp(wish, "0") == 0)
         return;
+    l->is_forced = wish && strcmp(wish, "1") == 0;
     pthread_once(g->device.kind == BW_DEVICE_CUDA ? &once_cuda : &once_hip,
                  g->device.kind == BW_DEVICE_CUDA ? load_cuda : load_hip);
     const lt_library *lt = g->device.kind == BW_DEVICE_CUDA ? &cublas_lt : &hipblas_lt;
@@ -194,6 +206,12 @@ const char *bw_gpu_library(bw_device *device)
     return l ? l->name : NULL;
 }
 
+bool bw_gpu_library_is_forced(bw_device *device)
+{
+    const struct bw_gpu_library *l = library_of(device);
+    return l && l->name && l->is_forced;
+}
+
 int bw_gpu_choice(bw_device *device, uint64_t shape)
 {
     const struct bw_gpu_library *l = library_of(device);
@@ -225,29 +243,66 @@ struct parts {
     void *desc, *w, *x, *y, *wish;
 };
 
+static int lt_type(bw_dtype dtype)
+{
+    return dtype == BW_F32 ? R_32F : dtype == BW_BF16 ? R_16BF : R_16F;
+}
+
+static int make_layout(const lt_library *lt, const bw_gpu_product *p, void **layout, bw_dtype dtype, int64_t rows,
+                       int64_t columns, int64_t stride, int64_t batch)
+{
+    int32_t n_batch = (int32_t)p->n_batch;
+    int error = lt->layout_create(layout, lt_type(dtype), (uint64_t)rows, (uint64_t)columns, stride);
+    if (!error && n_batch > 1)
+        error = lt->layout_set(*layout, lt->layout_n_batch, &n_batch, sizeof n_batch);
+    if (!error && n_batch > 1)
+        error = lt->layout_set(*layout, lt->layout_batch, &batch, sizeof batch);
+    return error;
+}
+
+/* The largest power of two up to 16 that every row of a matrix begins at a multiple of, in bytes. */
+static uint32_t alignment_of(const void *data, bw_dtype dtype, int64_t row, int64_t batch)
+{
+    uint64_t all = 16 | (uint64_t)(uintptr_t)data | (uint64_t)((row | batch) * bw_dtype_block_bytes(dtype));
+    return (uint32_t)(all & (~all + 1));
+}
+
+static int make_wish(const lt_library *lt, const bw_gpu_product *p, void **wish)
+{
+    uint64_t workspace = p->workspace_bytes;
+    /* w, x, and y twice: what is added to and what is written */
+    uint32_t align[] = {alignment_of(p->w, p->in, p->w_row, p->w_batch),
+                        alignment_of(p->x, p->in, p->x_row, p->x_batch),
+                        alignment_of(p->y, p->out, p->y_row, p->y_batch), 0};
+    uint32_t in_f32 = 2; /* parts of k are summed in the type of sums (NONE is always allowed) */
+    align[3] = align[2];
+    int error = lt->wish_create(wish);
+    if (!error)
+        error = lt->wish_set(*wish, lt->wish_workspace, &workspace, sizeof workspace);
+    if (!error && p->out != BW_F32 && lt->wish_reduction >= 0)
+        error = lt->wish_set(*wish, lt->wish_reduction, &in_f32, sizeof in_f32);
+    for (int i = 0; i < 4 && !error && lt->wish_align_a >= 0; i++)
+        error = lt->wish_set(*wish, lt->wish_align_a + i, &align[i], sizeof align[i]);
+    return error;
+}
+
 static int make_parts(const lt_library *lt, const bw_gpu_product *p, struct parts *parts)
 {
-    int type = p->is_bf16 ? R_16BF : R_16F, op_w = lt->op_transposed, op_x = lt->op_none;
-    uint64_t workspace = p->workspace_bytes;
-    uint32_t align = 16;
+    int op_w = p->w_by_n ? lt->op_none : lt->op_transposed, op_x = p->x_by_t ? lt->op_transposed : lt->op_none;
     int error = lt->desc_create(&parts->desc, lt->compute_32f, R_32F);
     if (!error)
         error = lt->desc_set(parts->desc, lt->desc_op_a, &op_w, sizeof op_w);
     if (!error)
         error = lt->desc_set(parts->desc, lt->desc_op_b, &op_x, sizeof op_x);
     if (!error)
-        error = lt->layout_create(&parts->w, type, (uint64_t)p->k, (uint64_t)p->n, p->w_row);
+        error = make_layout(lt, p, &parts->w, p->in, p->w_by_n ? p->n : p->k, p->w_by_n ? p->k : p->n, p->w_row,
+                            p->w_batch);
     if (!error)
-        error = lt->layout_create(&parts->x, type, (uint64_t)p->k, (uint64_t)p->t, p->x_row);
+        error = make_layout(lt, p, &parts->x, p->in, p->x_by_t ? p->t : p->k, p->x_by_t ? p->k : p->t, p->x_row,
+                            p->x_batch);
     if (!error)
-        error = lt->layout_create(&parts->y, R_32F, (uint64_t)p->n, (uint64_t)p->t, p->y_row);
-    if (!error)
-        error = lt->wish_create(&parts->wish);
-    if (!error)
-        error = lt->wish_set(parts->wish, lt->wish_workspace, &workspace, sizeof workspace);
-    for (int i = 0; i < 4 && !error && lt->wish_align_a >= 0; i++)
-        error = lt->wish_set(parts->wish, lt->wish_align_a + i, &align, sizeof align);
-    return error;
+        error = make_layout(lt, p, &parts->y, p->out, p->n, p->t, p->y_row, p->y_batch);
+    return error ? error : make_wish(lt, p, &parts->wish);
 }
 
 static int run_lt(const struct bw_gpu_library *l, const bw_gpu_product *p, void *stream)
@@ -279,13 +334,20 @@ static int run_lt(const struct bw_gpu_library *l, const bw_gpu_product *p, void 
     return error;
 }
 
+static int rocblas_type(bw_dtype dtype)
+{
+    return dtype == BW_F32 ? ROCBLAS_F32 : dtype == BW_BF16 ? ROCBLAS_BF16 : ROCBLAS_F16;
+}
+
 static int run_rocblas(const struct bw_gpu_library *l, const bw_gpu_product *p)
 {
-    int type = p->is_bf16 ? ROCBLAS_BF16 : ROCBLAS_F16;
+    int in = rocblas_type(p->in), out = rocblas_type(p->out);
     float one = 1, zero = 0;
-    return rocblas.gemm_ex(l->handle, ROCBLAS_TRANSPOSED, ROCBLAS_NONE, (int)p->n, (int)p->t, (int)p->k, &one, p->w,
-                           type, (int)p->w_row, p->x, type, (int)p->x_row, &zero, p->y, ROCBLAS_F32, (int)p->y_row,
-                           p->y, ROCBLAS_F32, (int)p->y_row, ROCBLAS_F32, 0, 0, 0);
+    return rocblas.gemm(l->handle, p->w_by_n ? ROCBLAS_NONE : ROCBLAS_TRANSPOSED,
+                        p->x_by_t ? ROCBLAS_TRANSPOSED : ROCBLAS_NONE, (int)p->n, (int)p->t, (int)p->k, &one, p->w, in,
+                        (int)p->w_row, p->w_batch, p->x, in, (int)p->x_row, p->x_batch, &zero, p->y, out, (int)p->y_row,
+                        p->y_batch, p->y, out, (int)p->y_row, p->y_batch, p->n_batch > 1 ? (int)p->n_batch : 1,
+                        ROCBLAS_F32, 0, 0, 0);
 }
 
 bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err)

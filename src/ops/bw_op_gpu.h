@@ -19,6 +19,10 @@ bw_status bw_gpu_each_once(const bw_op_call *call, bw_device *device, int n_in, 
 /* The full name of a call's entry point. */
 void bw_gpu_entry_name(const bw_op_call *call, char name[64]);
 
+/* Milliseconds of one of three runs after a first, for choosing between two ways of doing the same. */
+typedef bw_status bw_gpu_measured_fn(const void *what, bw_err *err);
+bw_status bw_gpu_measure(bw_device *device, bw_gpu_measured_fn *run, const void *what, float *ms, bw_err *err);
+
 /* Launchers of ops that need nothing else. */
 bw_op_gpu_kernel bw_gpu_each_1, bw_gpu_each_2, bw_gpu_each_3; /* by number of inputs */
 

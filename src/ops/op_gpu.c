@@ -1,4 +1,4 @@
-/* Launching elementwise kernels. */
+/* Launching elementwise kernels; timing of any. */
 #include "bw_op_gpu.h"
 
 #include <stdio.h>
@@ -90,4 +90,29 @@ bw_status bw_gpu_each_2(const bw_op_call *call, bw_device *device, bw_err *err)
 bw_status bw_gpu_each_3(const bw_op_call *call, bw_device *device, bw_err *err)
 {
     return bw_gpu_each(call, device, 3, NULL, 0, err);
+}
+
+bw_status bw_gpu_measure(bw_device *device, bw_gpu_measured_fn *run, const void *what, float *ms, bw_err *err)
+{
+    enum { RUNS = 3 };
+    void *begin = NULL, *end = NULL;
+    bw_status status = bw_gpu_event_new(device, &begin, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_new(device, &end, err);
+    if (status == BW_OK)
+        status = run(what, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_record(device, begin, err);
+    for (int i = 0; i < RUNS && status == BW_OK; i++)
+        status = run(what, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_record(device, end, err);
+    if (status == BW_OK)
+        status = bw_gpu_event_elapsed(device, begin, end, ms, err);
+    *ms /= RUNS;
+    if (begin)
+        bw_gpu_event_free(device, begin);
+    if (end)
+        bw_gpu_event_free(device, end);
+    return status;
 }

@@ -23,6 +23,11 @@
 #define BW_ACC_EACH 4
 #endif
 #define BW_TILE_IS_PLAIN false
+#if defined(__gfx90a__)
+#define BW_TILE_FLUSHES true
+#else
+#define BW_TILE_FLUSHES false
+#endif
 #define BW_FRAG_ROWS 1
 #define BW_FRAG_PAIRS (8 / BW_FRAG_GROUPS)
 #define BW_ACC_COLUMN_LANES 16

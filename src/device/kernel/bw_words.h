@@ -30,6 +30,7 @@ struct bw_16 {
  *
  *   struct bw_copy                     16 bytes from device to shared memory, in three steps that all threads take:
  *     begin(shared, device, is_there)  starts (zeros when not is_there; device may then be anything)
+ *     put(shared, v)                   in its place: these bytes, from registers
  *     bw_copies_commit()               ends a group of starts
  *     bw_copies_wait<N>()              waits until at most the N newest groups are under way
  *     end(shared)                      puts what has come in its place (where the hardware has not done so itself)

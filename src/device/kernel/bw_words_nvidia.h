@@ -98,6 +98,10 @@ struct bw_copy {
                      "l"(__cvta_generic_to_global(device)), "r"(is_there ? 16 : 0)
                      : "memory");
     }
+    BW_DEVICE_SPECIAL void put(void *shared, bw_16 v)
+    {
+        bw_store16(shared, v);
+    }
     BW_DEVICE_SPECIAL void end(void *shared)
     {
         (void)shared;

@@ -20,6 +20,11 @@ struct bw_copy {
         if (is_there)
             v = bw_load16(device);
     }
+    BW_DEVICE_SPECIAL void put(void *shared, bw_16 own)
+    {
+        (void)shared;
+        v = own;
+    }
     BW_DEVICE_SPECIAL void end(void *shared)
     {
         bw_store16(shared, v);

@@ -225,7 +225,8 @@ static bw_status run_own(const struct job *whole, const char *type, void *work, 
 /* The same by the vendor's library. */
 static bw_status run_library(const struct job *j, const char *type, void *work, bw_err *err)
 {
-    bw_gpu_product product = {.is_bf16 = strcmp(type, "bf16") == 0,
+    bw_gpu_product product = {.in = strcmp(type, "bf16") == 0 ? BW_BF16 : BW_F16,
+                              .out = BW_F32,
                               .n = j->p.n,
                               .k = j->p.k,
                               .t = j->p.t,
@@ -245,28 +246,22 @@ static bw_status run_library(const struct job *j, const char *type, void *work, 
 
 typedef bw_status run_fn(const struct job *j, const char *type, void *work, bw_err *err);
 
-/* Milliseconds of one of three runs after a first. */
+struct trial {
+    run_fn *fn;
+    const struct job *j;
+    const char *type;
+    void *work;
+};
+
+static bw_status run_trial(const void *what, bw_err *err)
+{
+    const struct trial *t = what;
+    return t->fn(t->j, t->type, t->work, err);
+}
+
 static bw_status measure(run_fn *fn, const struct job *j, const char *type, void *work, float *ms, bw_err *err)
 {
-    void *begin = NULL, *end = NULL;
-    bw_status status = bw_gpu_event_new(j->device, &begin, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_new(j->device, &end, err);
-    if (status == BW_OK)
-        status = fn(j, type, work, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_record(j->device, begin, err);
-    for (int i = 0; i < 3 && status == BW_OK; i++)
-        status = fn(j, type, work, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_record(j->device, end, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_elapsed(j->device, begin, end, ms, err);
-    if (begin)
-        bw_gpu_event_free(j->device, begin);
-    if (end)
-        bw_gpu_event_free(j->device, end);
-    return status;
+    return bw_gpu_measure(j->device, run_trial, &(struct trial){fn, j, type, work}, ms, err);
 }
 
 enum { CHOICE_NONE, CHOICE_OWN, CHOICE_LIBRARY };
@@ -292,7 +287,7 @@ static int choose(const struct job *j, const char *type, void *work)
         measure(run_library, j, type, work, &theirs, &err) == BW_OK) {
         choice = theirs < own ? CHOICE_LIBRARY : CHOICE_OWN;
         bw_log_debug("%s: n %d, k %d, t %d, %s: %.3f ms, %s %.3f ms", j->device->name, (int)j->p.n, (int)j->p.k,
-                     (int)j->p.t, type, (double)own / 3, library, (double)theirs / 3);
+                     (int)j->p.t, type, (double)own, library, (double)theirs);
     } else {
         bw_log_warn("%s; beeswax's own kernel is used", err.text);
     }

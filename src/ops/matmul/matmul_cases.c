@@ -3,6 +3,7 @@
 
 #include "bw_cases.h"
 #include "bw_element.h"
+#include "bw_gpu.h"
 
 typedef struct pair {
     bw_dtype in, out;
@@ -141,6 +142,33 @@ static void not_finite(bw_case_sink *sink)
         }
 }
 
+/* GPUs' matrix units: over a tile in every direction, with and without whole chunks of 8 elements, all four ways that
+ * operands lie, batches of every kind, and enough tiles that a card takes large ones. */
+static void tiles(bw_case_sink *sink, pair p)
+{
+    static const int64_t sizes[][3] = {{150, 141, 77}, {136, 200, 96}, {64, 72, 40}, {67, 129, 16}, {17, 300, 259}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t *s = sizes[i];
+        for (int way = 0; way < 4; way++)
+            one(sink, p, s[0], s[1], s[2], way & 1 ? BW_CASE_TRANSPOSED : BW_CASE_CONTIGUOUS,
+                way & 2 ? BW_CASE_TRANSPOSED : BW_CASE_CONTIGUOUS, false);
+        /* an odd number for each size: storage begins at an even place in every second case */
+        one(sink, p, s[0], s[1], s[2], i % 2 ? BW_CASE_TRANSPOSED : BW_CASE_CONTIGUOUS, BW_CASE_CONTIGUOUS, true);
+    }
+    for (int gaps = 0; gaps < 2; gaps++) {
+        batched(sink, p, 3, (int64_t[]){3, 70, 24}, 3, (int64_t[]){3, 24, 72}, 3, (int64_t[]){3, 70, 72}, gaps);
+        batched(sink, p, 3, (int64_t[]){3, 70, 24}, 2, (int64_t[]){24, 72}, 3, (int64_t[]){3, 70, 72}, gaps);
+        batched(sink, p, 3, (int64_t[]){130, 1, 24}, 2, (int64_t[]){24, 72}, 3, (int64_t[]){130, 1, 72}, gaps);
+        batched(sink, p, 2, (int64_t[]){70, 24}, 4, (int64_t[]){2, 2, 24, 72}, 4, (int64_t[]){2, 2, 70, 72}, gaps);
+        batched(sink, p, 4, (int64_t[]){2, 1, 66, 27}, 3, (int64_t[]){3, 27, 65}, 4, (int64_t[]){2, 3, 66, 65}, gaps);
+    }
+    const bw_device *device = bw_cases_device(sink);
+    int64_t n = device->kind == BW_DEVICE_CPU ? 2 : bw_gpu_units(device) / 4 + 1;
+    batched(sink, p, 3, (int64_t[]){n, 150, 40}, 3, (int64_t[]){n, 40, 136}, 3, (int64_t[]){n, 150, 136}, false);
+    one(sink, p, n * 512, 136, 48, BW_CASE_TRANSPOSED, BW_CASE_CONTIGUOUS, false);
+    one(sink, p, n * 512 + 3, 136, 48, BW_CASE_CONTIGUOUS, BW_CASE_TRANSPOSED, false);
+}
+
 static void special(bw_case_sink *sink)
 {
     for (int p = 0; p < N_PAIRS; p++) {
@@ -189,6 +217,8 @@ void bw_op_matmul_cases(bw_case_sink *sink)
 {
     for (int p = 0; p < N_PAIRS; p++)
         fixed(sink, pairs[p]);
+    for (int p = 1; p < 5; p++)
+        tiles(sink, pairs[p]);
     large(sink);
     deep(sink);
     not_finite(sink);

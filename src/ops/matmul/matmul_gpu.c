@@ -1,11 +1,37 @@
-/* MATMUL's launch. */
+/* MATMUL's launches: matrix units for f16 and bf16 where both inputs have a stride of 1 (matmul_tile.hip), else the
+ * plain kernels; large products by the vendor's library where a timed trial found it faster. A launch depends on the
+ * tensors' dims, strides and types only, so a plan may capture it. */
 #include <stdio.h>
+#include <string.h>
 
-#include "bw_gpu.h"
-#include "bw_op_check.h"
+#include "bw_gpu_library.h"
+#include "bw_log.h"
+#include "bw_op_gpu.h"
 #include "matmul/bw_matmul_args.h"
 
 bw_op_gpu_kernel bw_matmul_gpu;
+size_t bw_matmul_gpu_scratch(const bw_op_call *call);
+
+enum {
+    MOST_X = 1 << 23,
+    MOST_YZ = 65535,
+    PLAIN_TILE = 64,
+    LEAST_K = 16,         /* below, there is more to write than to multiply, and no use for matrix units */
+    WORK_BYTES = 32 << 20 /* a library's scratch */
+};
+/* Multiplications that are worth a library's call, which takes the processor some tens of microseconds. */
+#define LEAST_LIBRARY ((double)(1 << 27))
+
+/* One call as a kernel takes it. */
+struct job {
+    bw_device *device;
+    bw_matmul_args p;
+    bw_dtype in, out;
+    const char *a, *b;
+    char *y;
+    bool a_by_k, b_by_k; /* whether k is the neighbouring elements' dimension; else rows or columns are */
+    const bw_op_call *call;
+};
 
 /* The last two dimensions' strides, and the tensor without them. */
 static bw_tensor take_matrix(const bw_tensor *t, int64_t *row, int64_t *column)
@@ -17,29 +43,318 @@ static bw_tensor take_matrix(const bw_tensor *t, int64_t *row, int64_t *column)
     return batch;
 }
 
-bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
+/* A batch that shares b and whose a and out follow each other row by row is one product of more rows. */
+static void fold_batch(bw_matmul_args *p)
 {
-    enum { TILE = 64, MOST_X = 1 << 23, MOST_YZ = 65535 };
-    bw_matmul_args p = {0};
-    bw_tensor a = take_matrix(call->in[0], &p.a_row, &p.a_column), b = take_matrix(call->in[1], &p.b_row, &p.b_column);
-    bw_tensor out = take_matrix(call->out[0], &p.out_row, &p.out_column);
-    p.m = out.dims[out.n_dims];
-    p.n = out.dims[out.n_dims + 1];
-    p.k = call->in[0]->dims[a.n_dims + 1];
-    bw_loop_init(&p.batch, out.n_dims, out.dims, 3, (const bw_tensor *[]){&a, &b, &out});
-    int64_t rows = (p.m + TILE - 1) / TILE, columns = (p.n + TILE - 1) / TILE;
+    bw_loop *l = &p->batch;
+    if (l->n_dims != 1 || l->n <= 1 || l->strides[1][0] != 0 || p->m < 1)
+        return;
+    if (p->m == 1) {
+        p->a_row = l->strides[0][0];
+        p->out_row = l->strides[2][0];
+    }
+    if (l->strides[0][0] != p->m * p->a_row || l->strides[2][0] != p->m * p->out_row)
+        return;
+    p->m *= l->n;
+    l->n = l->dims[0] = 1;
+}
+
+static struct job make_job(const bw_op_call *call, bw_device *device)
+{
+    struct job j = {.device = device, .in = call->in[0]->dtype, .out = call->out[0]->dtype, .call = call};
+    bw_matmul_args *p = &j.p;
+    bw_tensor a = take_matrix(call->in[0], &p->a_row, &p->a_column);
+    bw_tensor b = take_matrix(call->in[1], &p->b_row, &p->b_column);
+    bw_tensor out = take_matrix(call->out[0], &p->out_row, &p->out_column);
+    p->m = out.dims[out.n_dims];
+    p->n = out.dims[out.n_dims + 1];
+    p->k = call->in[0]->dims[a.n_dims + 1];
+    bw_loop_init(&p->batch, out.n_dims, out.dims, 3, (const bw_tensor *[]){&a, &b, &out});
+    fold_batch(p);
+    j.a = a.data;
+    j.b = b.data;
+    j.y = out.data;
+    return j;
+}
+
+static bw_status run_plain(const struct job *j, bw_err *err)
+{
+    bw_matmul_args p = j->p;
+    int64_t rows = (p.m + PLAIN_TILE - 1) / PLAIN_TILE, columns = (p.n + PLAIN_TILE - 1) / PLAIN_TILE;
     if (columns > MOST_X)
-        return bw_op_fail(call, err, "%lld columns are more than a grid holds", (long long)p.n);
-    void *args[] = {&p, &a.data, &b.data, &out.data};
+        return bw_op_fail(j->call, err, "%lld columns are more than a grid holds", (long long)p.n);
+    void *args[] = {&p, (void *)&j->a, (void *)&j->b, (void *)&j->y};
     char name[64];
-    snprintf(name, sizeof name, "matmul_%s_%s", bw_dtype_name(a.dtype), bw_dtype_name(out.dtype));
+    snprintf(name, sizeof name, "matmul_%s_%s", bw_dtype_name(j->in), bw_dtype_name(j->out));
     for (p.first_batch = 0; p.first_batch < p.batch.n; p.first_batch += MOST_YZ)
         for (p.first_tile_row = 0; p.first_tile_row < rows; p.first_tile_row += MOST_YZ) {
             int64_t z = p.batch.n - p.first_batch, y = rows - p.first_tile_row;
             bw_gpu_grid grid = {.blocks = {(uint32_t)columns, (uint32_t)(y < MOST_YZ ? y : MOST_YZ),
                                            (uint32_t)(z < MOST_YZ ? z : MOST_YZ)},
                                 .threads = 256};
-            BW_TRY(bw_gpu_run(device, name, &grid, args, err));
+            BW_TRY(bw_gpu_run(j->device, name, &grid, args, err));
         }
     return BW_OK;
+}
+
+/* ---- the forms of operands -------------------------------------------------------------------------------------- */
+
+/* Whether an operand [n_rows, k] has neighbouring elements; a stride that is never stepped is made to fit. */
+static bool find_way(int64_t n_rows, int64_t k, int64_t *row, int64_t *column, bool *by_k)
+{
+    if (k <= 1 && *row != 1)
+        *column = 1;
+    if (n_rows <= 1 && *column != 1)
+        *row = 1;
+    *by_k = *column == 1;
+    return *column == 1 || *row == 1;
+}
+
+static void swap(int64_t *a, int64_t *b)
+{
+    int64_t old = *a;
+    *a = *b;
+    *b = old;
+}
+
+/* out^T = b^T a^T. */
+static void transpose(struct job *j)
+{
+    bw_matmul_args *p = &j->p;
+    swap(&p->m, &p->n);
+    swap(&p->a_row, &p->b_column);
+    swap(&p->a_column, &p->b_row);
+    swap(&p->out_row, &p->out_column);
+    for (int d = 0; d < p->batch.n_dims; d++)
+        swap(&p->batch.strides[0][d], &p->batch.strides[1][d]);
+    const char *a = j->a;
+    j->a = j->b;
+    j->b = a;
+    bool by_k = j->a_by_k;
+    j->a_by_k = j->b_by_k;
+    j->b_by_k = by_k;
+}
+
+static bool find_ways(struct job *j)
+{
+    bw_matmul_args *p = &j->p;
+    return find_way(p->m, p->k, &p->a_row, &p->a_column, &j->a_by_k) &&
+           find_way(p->n, p->k, &p->b_column, &p->b_row, &j->b_by_k);
+}
+
+/* ---- matrix units ----------------------------------------------------------------------------------------------- */
+
+/* along: the extent of the neighbouring elements; across: the other stride; batch: the loop's tensor. */
+static bool is_aligned(const void *data, int64_t along, int64_t across, const bw_loop *loop, int batch)
+{
+    bool even = (uintptr_t)data % 16 == 0 && along % 8 == 0 && across % 8 == 0;
+    for (int d = 0; d < loop->n_dims; d++)
+        even = even && (loop->dims[d] <= 1 || loop->strides[batch][d] % 8 == 0);
+    return even;
+}
+
+/* In tiles of size x size; false where a grid does not hold them. */
+static bool cut(bw_matmul_args *p, int64_t size)
+{
+    int64_t rows = (p->m + size - 1) / size, columns = (p->n + size - 1) / size;
+    if (rows > MOST_X || columns > MOST_X || rows * columns > MOST_X)
+        return false;
+    p->n_tile_rows = (int32_t)rows;
+    p->n_tile_columns = (int32_t)columns;
+    return true;
+}
+
+/* Whether matrix units can serve the job, whose operands have neighbouring elements. */
+static bool has_tile(const struct job *j)
+{
+    struct job small = *j;
+    return (j->in == BW_F16 || j->in == BW_BF16) && j->p.k >= LEAST_K && j->p.k <= INT32_MAX - 1024 &&
+           j->p.batch.n <= UINT32_MAX && cut(&small.p, BW_MATMUL_TILE_SMALL);
+}
+
+static bw_status run_tile(const struct job *job, bw_err *err)
+{
+    struct job j = *job;
+    bw_matmul_args *p = &j.p;
+    if (!j.a_by_k && j.b_by_k)
+        transpose(&j); /* three of the four ways have kernels */
+    p->a_is_aligned = is_aligned(j.a, j.a_by_k ? p->k : p->m, j.a_by_k ? p->a_row : p->a_column, &p->batch, 0);
+    p->b_is_aligned = is_aligned(j.b, j.b_by_k ? p->k : p->n, j.b_by_k ? p->b_column : p->b_row, &p->batch, 1);
+    int size = BW_MATMUL_TILE_BIG;
+    if (!cut(p, size) || p->n_tile_rows * p->n_tile_columns * p->batch.n < bw_gpu_units(j.device)) {
+        size = BW_MATMUL_TILE_SMALL;
+        cut(p, size);
+    }
+    void *args[] = {p, (void *)&j.a, (void *)&j.b, (void *)&j.y};
+    char name[64];
+    snprintf(name, sizeof name, "matmul_tile_%s_%s_%c%c_%d", bw_dtype_name(j.in), bw_dtype_name(j.out),
+             j.a_by_k ? 'n' : 't', j.b_by_k ? 't' : 'n', size);
+    bw_gpu_grid grid = {.blocks = {(uint32_t)(p->n_tile_rows * p->n_tile_columns), 1, 1}, .threads = 256};
+    if (j.device->kind == BW_DEVICE_CUDA)
+        grid.shared_bytes = (uint32_t)(BW_MATMUL_TILE_STAGES * 2 * size * BW_MATMUL_TILE_STRIDE * 2);
+    for (; p->first_batch < p->batch.n; p->first_batch += MOST_YZ) {
+        int64_t z = p->batch.n - p->first_batch;
+        grid.blocks[2] = (uint32_t)(z < MOST_YZ ? z : MOST_YZ);
+        BW_TRY(bw_gpu_run(j.device, name, &grid, args, err));
+    }
+    return BW_OK;
+}
+
+/* ---- the vendor's library --------------------------------------------------------------------------------------- */
+
+static bool has_type(bw_dtype in, bw_dtype out)
+{
+    return (in == BW_F16 || in == BW_BF16 || in == BW_F32) && (out == in || out == BW_F32);
+}
+
+static bool is_large(int64_t m, int64_t n, int64_t k, int64_t n_batch)
+{
+    return (double)m * (double)n * (double)k * (double)n_batch >= LEAST_LIBRARY;
+}
+
+size_t bw_matmul_gpu_scratch(const bw_op_call *call)
+{
+    const bw_tensor *a = call->in[0], *out = call->out[0];
+    int64_t m = out->dims[out->n_dims - 2], n = out->dims[out->n_dims - 1];
+    int64_t n_batch = bw_shape_elements(out->dims, out->n_dims - 2);
+    bool is_wanted = has_type(a->dtype, out->dtype) && is_large(m, n, a->dims[a->n_dims - 1], n_batch);
+    return is_wanted ? WORK_BYTES : 0;
+}
+
+/* The job as a library takes it; false where none does. */
+static bool find_product(const struct job *job, bw_gpu_product *product)
+{
+    struct job j = *job;
+    const bw_matmul_args *p = &j.p;
+    bool is_worth_it = is_large(p->m, p->n, p->k, p->batch.n) || bw_gpu_library_is_forced(j.device);
+    if (!has_type(j.in, j.out) || !is_worth_it || p->k == 0 || (p->batch.n > 1 && p->batch.n_dims != 1))
+        return false;
+    if (p->out_column != 1 && p->n > 1)
+        transpose(&j);
+    if (p->out_column != 1 && p->n > 1)
+        return false;
+    *product = (bw_gpu_product){.in = j.in,
+                                .out = j.out,
+                                .n = p->n,
+                                .k = p->k,
+                                .t = p->m,
+                                .w_row = j.b_by_k ? p->b_column : p->b_row,
+                                .x_row = j.a_by_k ? p->a_row : p->a_column,
+                                .y_row = p->out_row,
+                                .w_by_n = !j.b_by_k,
+                                .x_by_t = !j.a_by_k,
+                                .n_batch = p->batch.n,
+                                .w_batch = p->batch.strides[1][0],
+                                .x_batch = p->batch.strides[0][0],
+                                .y_batch = p->batch.strides[2][0],
+                                .w = j.b,
+                                .x = j.a,
+                                .y = j.y,
+                                .workspace = j.call->scratch,
+                                .workspace_bytes = j.call->scratch ? WORK_BYTES : 0};
+    /* Rows that are not stepped over may be anywhere; a library wants them one after another. */
+    int64_t w_least = j.b_by_k ? p->k : p->n, x_least = j.a_by_k ? p->k : p->m;
+    if ((j.b_by_k ? p->n : p->k) == 1)
+        product->w_row = w_least;
+    if ((j.a_by_k ? p->m : p->k) == 1)
+        product->x_row = x_least;
+    if (p->m == 1)
+        product->y_row = p->n;
+    const int64_t most = INT32_MAX;
+    return product->w_row >= w_least && product->x_row >= x_least && product->y_row >= p->n && p->m <= most &&
+           p->n <= most && p->k <= most && product->w_row <= most && product->x_row <= most && product->y_row <= most &&
+           p->batch.n <= most;
+}
+
+/* What a trial compares. */
+struct trial {
+    const struct job *j;
+    const bw_gpu_product *product;
+};
+
+static bw_status run_own(const void *what, bw_err *err)
+{
+    const struct job *j = ((const struct trial *)what)->j;
+    return has_tile(j) ? run_tile(j, err) : run_plain(j, err);
+}
+
+static bw_status run_library(const void *what, bw_err *err)
+{
+    const struct trial *t = what;
+    return bw_gpu_library_product(t->j->device, t->product, err);
+}
+
+static uint64_t mix(uint64_t hash, int64_t value)
+{
+    hash = (hash ^ (uint64_t)value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* A number for products like this one: m to the next power of two. LINEAR's are below 2^63. */
+static uint64_t shape_of(const struct job *j)
+{
+    int64_t m = 1;
+    while (m < j->p.m)
+        m *= 2;
+    const int64_t parts[] = {m,      j->p.n,    j->p.k,    j->p.batch.n,        j->in,
+                             j->out, j->a_by_k, j->b_by_k, j->p.out_column == 1};
+    uint64_t hash = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = mix(hash, parts[i]);
+    return hash | (uint64_t)1 << 63;
+}
+
+enum { CHOICE_NONE, CHOICE_OWN, CHOICE_LIBRARY };
+
+/* Which is faster. A trial computes the call's result several times, so it can be made at any call, only not while a
+ * graph is recorded. */
+static int choose(const struct trial *t)
+{
+    const struct job *j = t->j;
+    const char *library = bw_gpu_library(j->device);
+    /* gfx90a's matrix units take subnormal f16 for 0, which results of f32 may show. */
+    bool is_exact = j->in != BW_F16 || j->out != BW_F32 || !strstr(j->device->description, "gfx90a");
+    if (!library || !is_exact)
+        return CHOICE_OWN;
+    if (bw_gpu_library_is_forced(j->device))
+        return CHOICE_LIBRARY;
+    const uint64_t shape = shape_of(j);
+    int choice = bw_gpu_choice(j->device, shape);
+    if (choice || bw_gpu_is_capturing(j->device))
+        return choice ? choice : CHOICE_OWN;
+    float own = 0, theirs = 0;
+    bw_err err = {0};
+    choice = CHOICE_OWN;
+    if (bw_gpu_measure(j->device, run_own, t, &own, &err) == BW_OK &&
+        bw_gpu_measure(j->device, run_library, t, &theirs, &err) == BW_OK) {
+        choice = theirs < own ? CHOICE_LIBRARY : CHOICE_OWN;
+        bw_log_debug("%s: matmul %s, %lld x %lld x %lld, %lld times: %.3f ms, %s %.3f ms", j->device->name,
+                     bw_dtype_name(j->in), (long long)j->p.m, (long long)j->p.n, (long long)j->p.k,
+                     (long long)j->p.batch.n, (double)own, library, (double)theirs);
+    } else {
+        bw_log_warn("%s; beeswax's own kernel is used", err.text);
+    }
+    bw_gpu_choose(j->device, shape, choice);
+    return choice;
+}
+
+bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
+{
+    struct job j = make_job(call, device), plain = j;
+    if (!find_ways(&j))
+        return run_plain(&plain, err);
+    bw_gpu_product product;
+    const struct trial both = {&j, &product};
+    if (find_product(&j, &product) && choose(&both) == CHOICE_LIBRARY) {
+        bw_err why = {0};
+        bw_status status = run_library(&both, &why);
+        if (status == BW_OK || status == BW_E_LOST) {
+            if (status != BW_OK && err)
+                *err = why;
+            return status;
+        }
+        /* A choice holds for many m, of which the library may refuse some. */
+        bw_log_debug("%s; beeswax's own kernel is used", why.text);
+    }
+    return run_own(&both, err);
 }
