@@ -135,7 +135,7 @@ static double one_result(const object *x, const object *w, const object *conv, c
                 int64_t at = (int64_t)n * x->strides[0] + (int64_t)(group * w->dims[1] + c) * x->strides[1] +
                              (int64_t)iy * x->strides[2] + (int64_t)ix * x->strides[3];
                 int64_t w_at = (((int64_t)k * w->dims[1] + c) * w->dims[2] + r) * w->dims[3] + s;
-                sum += (is_inside ? bw_element_f64(dtype, x_data, at) : 0) * bw_element_get_f64(dtype, w_data, w_at);
+                sum += (is_inside ? bw_element_f64(dtype, x_data, at) : 0) * bw_element_f64(dtype, w_data, w_at);
             }
     return sum;
 }
