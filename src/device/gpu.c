@@ -17,6 +17,7 @@ static void gpu_destroy(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
     bw_gpu_library_close(g);
+    bw_gpu_dnn_close(g);
     bw_gpu_memory_deinit(g);
     if (g->context && bw_gpu_can_free(g)) {
         for (int i = 0; i < g->n_modules; i++)

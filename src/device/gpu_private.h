@@ -39,6 +39,7 @@ typedef struct bw_gpu {
     int next_stage;
     bool is_capturing;
     struct bw_gpu_library *library; /* NULL until asked for */
+    struct bw_gpu_dnn *dnn;         /* likewise */
 } bw_gpu;
 
 static inline bw_gpu *bw_gpu_of(bw_device *device)
@@ -81,5 +82,7 @@ bw_status bw_gpu_download_later(bw_device *device, void *host_dst, const void *s
 void bw_gpu_memory_deinit(bw_gpu *g);
 /* gpu_library.c */
 void bw_gpu_library_close(bw_gpu *g);
+/* gpu_dnn.c */
+void bw_gpu_dnn_close(bw_gpu *g);
 
 #endif

@@ -23,6 +23,22 @@ typedef struct bw_conv {
     int64_t y_batch, y_channel, y_h, y_w;
 } bw_conv;
 
+/* A convolution as a product on matrix units: [outputs of a group][k] times [k][pixels], k = (channel, row of taps,
+ * column of taps) in the order of the weights' memory. */
+enum { BW_CONV_GEMM_BIG = 128, BW_CONV_GEMM_SMALL = 64, BW_CONV_GEMM_K = 32, BW_CONV_GEMM_TAPS = 15 };
+typedef struct bw_conv_gemm {
+    int32_t k, n_out, n_pixels; /* n_out: of a group */
+    int32_t split_k;            /* k per workgroup, a multiple of BW_CONV_GEMM_K; less than k: results are parts */
+    int32_t n_parts, taps, kernel_h, kernel_w;
+    uint32_t per_kernel_w; /* 65536 / kernel_w, rounded up: divides what is below 256 */
+    int32_t out_h, out_w, size_h, size_w;
+    int32_t stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
+    int32_t w_is_even;                     /* rows of weights begin at multiples of 16 bytes, k is a multiple of 8 */
+    uint32_t x_batch, x_channel, x_h, x_w; /* bytes; all of x lies within 2^32 */
+    int64_t w_row, w_group;                /* elements */
+    int64_t y_batch, y_channel, y_h, y_w;  /* elements */
+} bw_conv_gemm;
+
 /* Pooling and upsampling: planes of x [N, C, H, W] to planes of y. */
 typedef struct bw_planes {
     int64_t batch, channels, h, w, out_h, out_w;

@@ -59,7 +59,8 @@ static void one2d(bw_case_sink *sink, bw_dtype dtype, const conv_case *v)
 static void wild_weights(bw_case_sink *sink, bool is_transposed)
 {
     for (int t = 0; t < N_TYPES; t++)
-        for (int channels = 1; channels < 9; channels += 7) {
+        for (int i_channels = 0; i_channels < 3; i_channels++) {
+            const int channels = ((const int[]){1, 8, 100})[i_channels];
             if (types[t] == BW_U8 || types[t] == BW_U32)
                 continue;
             int64_t k = 3, n = 6, out = is_transposed ? n + 2 : n;
@@ -104,6 +105,42 @@ static void one1d(bw_case_sink *sink, bw_dtype dtype, const conv_case *v)
 }
 
 typedef void one_fn(bw_case_sink *sink, bw_dtype dtype, const conv_case *v);
+
+/* What goes to a GPU's matrix units: more than a tile in each direction, sizes that end within a tile or within 16
+ * bytes, k in parts, every kind of step, groups, and those that must go elsewhere. */
+static void matrix_cases(bw_case_sink *sink, one_fn *one)
+{
+    static const conv_case cases[] = {
+        {1, 72, 150, 9, 13, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 64, 24, 5, 6, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false}, /* parts of k */
+        {2, 107, 20, 5, 7, 3, 3, {2, 2, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 40, 200, 20, 21, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {2, 33, 65, 17, 19, 3, 3, {2, 2, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 24, 40, 16, 31, 3, 5, {1, 1, 2, 4, 2, 2, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {2, 64, 96, 9, 40, 1, 1, {1, 1, 0, 0, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 70, 66, 9, 40, 1, 1, {2, 2, 0, 0, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 48, 60, 11, 12, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 3}, BW_CASE_CONTIGUOUS, false, false},
+        {2, 256, 32, 6, 5, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 2}, BW_CASE_CONTIGUOUS, false, false}, /* groups and parts */
+        {1, 40, 40, 12, 17, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 40}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 3, 64, 30, 31, 7, 7, {2, 2, 3, 3, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 2, 20, 8, 40, 2, 17, {1, 1, 1, 8, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false}, /* too many taps */
+        {1, 96, 4, 24, 23, 3, 3, {1, 1, 1, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false},
+        {1, 8, 130, 95, 97, 1, 3, {1, 1, 0, 1, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, false, false}, /* many tiles */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int has_gaps = 0; has_gaps < 2; has_gaps++) {
+            conv_case v = cases[i];
+            v.has_gaps = has_gaps;
+            if (has_gaps && v.h > 90)
+                continue;
+            if (has_gaps)
+                v.layout = BW_CASE_GAPS;
+            one(sink, BW_F16, &v);
+            one(sink, BW_BF16, &v);
+            if (!has_gaps && v.h < 90)
+                one(sink, BW_F32, &v);
+        }
+}
 
 static void conv_cases(bw_case_sink *sink, one_fn *one, bool is_transposed)
 {
@@ -157,6 +194,8 @@ static void conv_cases(bw_case_sink *sink, one_fn *one, bool is_transposed)
     one(sink, BW_BF16, &large);
     large = (conv_case){1, 2, 220, 6, 6, 2, 2, {1, 1, 0, 0, 1, 1, 0, 0, 1}, BW_CASE_CONTIGUOUS, is_transposed, false};
     one(sink, BW_F32, &large);
+    if (!is_transposed)
+        matrix_cases(sink, one);
     for (int i = 0; i < bw_cases_n_random(sink); i++) {
         int64_t groups = bw_cases_between(sink, 1, 3);
         conv_case v = {bw_cases_between(sink, 1, 2),

@@ -1,8 +1,7 @@
 /* The conv family's launches. Kernels count elements in 32 bits: larger calls are cut along the batch. */
 #include <stdio.h>
 
-#include "bw_op_gpu.h"
-#include "conv/conv.h"
+#include "conv_gpu.h"
 
 bw_op_gpu_kernel bw_conv_gpu, bw_planes_gpu, bw_im2col_gpu, bw_col2im1d_gpu;
 
@@ -30,40 +29,47 @@ static void *advance(const bw_tensor *t, int64_t item)
 }
 
 /* One launch form for a part of the batch: tiles of 64 x 64, or a thread per output where groups have few channels. */
-static bw_status run_conv(const bw_op_call *call, bw_device *device, const bw_conv *c, void **args, int64_t *first_tile,
-                          int64_t *first_y, bw_err *err)
+static bw_status run_conv(const bw_conv_job *j, bw_err *err)
 {
     enum { FEW_OUT = 12, FEW_IN = 8 };
+    const bw_conv *c = j->c;
     bool is_each = c->group_out < FEW_OUT || c->group_in < FEW_IN;
     bw_entry entry;
-    bw_op_get_entry(call, &entry);
+    bw_op_get_entry(j->call, &entry);
     char name[64];
     snprintf(name, sizeof name, "%.40s_%s%.15s", entry.prefix, is_each ? "each_" : "", entry.dtype);
-    int64_t n_pixels = c->batch * c->h.out * c->w.out, tile = is_each ? 256 : TILE;
+    int64_t n_pixels = c->batch * c->h.out * c->w.out, tile = is_each ? 256 : TILE, first_tile, first_y;
     int64_t tiles = (n_pixels + tile - 1) / tile, rows = is_each ? c->c_out : (c->group_out + TILE - 1) / TILE;
-    int64_t n_y = is_each ? rows : c->groups; /* what *first_y counts: channels (y) or groups (z) */
+    int64_t n_y = is_each ? rows : c->groups; /* what first_y counts: channels (y) or groups (z) */
+    bw_conv copy = *c;
+    void *x = j->x, *w = j->w, *out = j->y, *args[] = {&copy, &x, &w, &out, &first_tile, &first_y};
     if (!is_each && rows > MOST_YZ)
-        return bw_op_fail(call, err, "%lld channels in a group are more than a grid holds", (long long)c->group_out);
-    for (*first_tile = 0; *first_tile < tiles; *first_tile += MOST_X)
-        for (*first_y = 0; *first_y < n_y; *first_y += MOST_YZ) {
-            uint32_t x = at_most(tiles - *first_tile, MOST_X), y = at_most(n_y - *first_y, MOST_YZ);
-            bw_gpu_grid grid = {.blocks = {x, is_each ? y : (uint32_t)rows, is_each ? 1 : y}, .threads = 256};
-            BW_TRY(bw_gpu_run(device, name, &grid, args, err));
+        return bw_op_fail(j->call, err, "%lld channels in a group are more than a grid holds", (long long)c->group_out);
+    for (first_tile = 0; first_tile < tiles; first_tile += MOST_X)
+        for (first_y = 0; first_y < n_y; first_y += MOST_YZ) {
+            uint32_t nx = at_most(tiles - first_tile, MOST_X), ny = at_most(n_y - first_y, MOST_YZ);
+            bw_gpu_grid grid = {.blocks = {nx, is_each ? ny : (uint32_t)rows, is_each ? 1 : ny}, .threads = 256};
+            BW_TRY(bw_gpu_run(j->device, name, &grid, args, err));
         }
     return BW_OK;
+}
+
+static bw_status run_own(const bw_conv_job *j, bw_err *err)
+{
+    bw_conv_gemm gemm;
+    return bw_conv_gemm_init(j->call, j->c, &gemm) ? bw_conv_gemm_run(j, &gemm, err) : run_conv(j, err);
 }
 
 bw_status bw_conv_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
 {
     bw_conv c;
     bw_conv_get(call, &c);
-    int64_t batch = c.batch, items = 1, first_tile, first_y;
+    int64_t batch = c.batch, items = 1;
     BW_TRY(items_at_once(call, device, c.h.out * c.w.out, &items, err));
     for (int64_t n = 0; n < batch && c.c_out > 0 && c.h.out * c.w.out > 0; n += items) {
-        void *x = advance(call->in[0], n), *w = call->in[1]->data, *y = advance(call->out[0], n);
-        void *args[] = {&c, &x, &w, &y, &first_tile, &first_y};
         c.batch = batch - n < items ? batch - n : items;
-        BW_TRY(run_conv(call, device, &c, args, &first_tile, &first_y, err));
+        const bw_conv_job j = {call, device, &c, advance(call->in[0], n), call->in[1]->data, advance(call->out[0], n)};
+        BW_TRY(c.batch == batch ? bw_conv_run_best(&j, run_own, err) : run_own(&j, err));
     }
     return BW_OK;
 }
