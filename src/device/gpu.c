@@ -16,6 +16,7 @@ struct bw_gpu_kernel {
 static void gpu_destroy(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
+    bw_gpu_choices_close(g);
     bw_gpu_library_close(g);
     bw_gpu_memory_deinit(g);
     if (g->context && bw_gpu_can_free(g)) {
@@ -39,7 +40,7 @@ static void gpu_destroy(bw_device *device)
         .kind_name = kind, .destroy = gpu_destroy, .alloc = bw_gpu_alloc, .release = bw_gpu_release,                   \
         .upload = bw_gpu_upload, .download = bw_gpu_download, .copy = bw_gpu_copy, .synchronise = bw_gpu_synchronise,  \
         .memory_info = bw_gpu_memory_info, .host_alloc = bw_gpu_host_alloc, .host_release = bw_gpu_host_release,       \
-        .upload_later = bw_gpu_upload_later, .download_later = bw_gpu_download_later,                                  \
+        .upload_later = bw_gpu_upload_later, .download_later = bw_gpu_download_later, .rest = bw_gpu_rest,             \
     }
 static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GPU_VTABLE("cuda");
 
