@@ -11,6 +11,7 @@
 struct bw_gpu_kernel {
     char name[56];
     void *function;
+    uint32_t shared_bytes; /* the driver knows that launches may have so many */
 };
 
 static void gpu_destroy(bw_device *device)
@@ -69,6 +70,7 @@ static bw_status keep_kernel(bw_gpu *g, size_t at, const char *name, void *funct
     }
     snprintf(k->name, sizeof k->name, "%s", name);
     k->function = function;
+    k->shared_bytes = BW_GPU_SHARED_PLAIN;
     memmove(g->kernels + at + 1, g->kernels + at, (g->n_kernels - at) * sizeof *g->kernels);
     g->kernels[at] = k;
     g->n_kernels++;
@@ -156,7 +158,14 @@ bw_status bw_gpu_launch(bw_device *device, bw_gpu_kernel *kernel, const bw_gpu_g
     if (grid->blocks[0] == 0 || grid->blocks[1] == 0 || grid->blocks[2] == 0)
         return BW_OK;
     BW_TRY(bw_gpu_enter(g, err));
-    int error = g->driver->launch(kernel->function, grid, g->stream, args);
+    int error = 0;
+    if (grid->shared_bytes > kernel->shared_bytes && g->driver->allow_shared) {
+        error = g->driver->allow_shared(kernel->function, grid->shared_bytes);
+        if (!error)
+            kernel->shared_bytes = grid->shared_bytes;
+    }
+    if (!error)
+        error = g->driver->launch(kernel->function, grid, g->stream, args);
     return error ? bw_gpu_fail(g, err, error, kernel->name) : BW_OK;
 }
 
