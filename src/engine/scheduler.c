@@ -251,11 +251,6 @@ static int32_t rows_of(const bw_session *s, int32_t take)
     return rows + (last > first ? last - first : 0);
 }
 
-static int32_t min32(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* How many tokens of each sequence this step takes. */
 static void share_out(bw_engine *e)
 {
