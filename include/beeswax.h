@@ -150,7 +150,7 @@ typedef struct bw_engine_options {
     int32_t n_batch;    /* most tokens in one step (prompts are cut into chunks of this), 0 = 512 */
     int32_t kv_dtype;   /* BW_KV_* */
     int64_t kv_tokens;  /* tokens the KV cache holds over all sequences; 0 = n_ctx * n_parallel */
-    bool no_warmup;     /* skip the one-token step that touches every weight */
+    bool no_warmup;     /* skip the one-token step that touches every weight, and on a GPU some larger ones */
     void (*progress)(void *user, const bw_progress *progress); /* may be NULL */
     void *progress_user;
     /* Called once, on the engine's thread, when the device is lost: requests fail with BW_E_LOST from then on, and only

@@ -192,8 +192,9 @@ void cli_sampling_apply(const cli_sampling_settings *settings, bw_request *reque
 
 /* The engine's options that these settings say; model, parallelism and progress are the caller's to add. */
 void cli_engine_fill(const cli_engine_settings *settings, bw_engine_options *options);
-/* Finds MODEL and loads it with a progress bar, for one sequence at a time. */
-bw_status cli_engine_open(const cli_engine_settings *settings, const char *model, bw_engine **engine, bw_err *err);
+/* Finds MODEL and loads it with a progress bar, for one sequence at a time. warm_up: more than one prompt may come. */
+bw_status cli_engine_open(const cli_engine_settings *settings, const char *model, bool warm_up, bw_engine **engine,
+                          bw_err *err);
 /* "SmolLM2 ...: llama, 134.5 M parameters, q4_1, ..." as a remark. */
 void cli_engine_note(const bw_engine *engine);
 

@@ -208,7 +208,7 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
         return cli_usage(command, "chat needs a model");
     if (n_words > 1)
         return cli_usage(command, "\"%.60s\" is one word too many: prompts are typed at the prompt", words[1]);
-    if (cli_engine_open(&c.settings->engine, words[0], &c.engine, &err) != BW_OK)
+    if (cli_engine_open(&c.settings->engine, words[0], true, &c.engine, &err) != BW_OK)
         return cli_fail_err(&err);
     c.interactive = isatty(STDIN_FILENO);
     if (c.interactive || c.settings->engine.common.verbose)

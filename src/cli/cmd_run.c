@@ -176,7 +176,7 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
         bw_str_deinit(&prompt);
         return code;
     }
-    bw_status status = cli_engine_open(&s->engine, words[0], &engine, &err);
+    bw_status status = cli_engine_open(&s->engine, words[0], false, &engine, &err);
     if (status == BW_OK) {
         bw_model_info info;
         bw_engine_info(engine, &info);

@@ -58,7 +58,8 @@ void cli_engine_fill(const cli_engine_settings *settings, bw_engine_options *opt
     options->require_gpu = settings->require_gpu;
 }
 
-bw_status cli_engine_open(const cli_engine_settings *settings, const char *model, bw_engine **engine, bw_err *err)
+bw_status cli_engine_open(const cli_engine_settings *settings, const char *model, bool warm_up, bw_engine **engine,
+                          bw_err *err)
 {
     char *path = NULL;
     *engine = NULL;
@@ -68,6 +69,7 @@ bw_status cli_engine_open(const cli_engine_settings *settings, const char *model
     cli_engine_fill(settings, &options);
     options.model = path;
     options.n_parallel = 1;
+    options.no_warmup = !warm_up;
     options.progress = cli_bar_progress;
     options.progress_user = &bar;
     bw_status status = bw_engine_new(&options, engine, err);

@@ -60,6 +60,8 @@ typedef struct bw_device_vtable {
     /* From another device of the same kind; both may do as they like with their memory when it returns. */
     bw_status (*copy_from)(bw_device *device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
                            bw_err *err);
+    /* Nobody waits for the device now: time for what was put off, such as writing what trials found. */
+    void (*rest)(bw_device *device);
 } bw_device_vtable;
 
 struct bw_device {

@@ -27,7 +27,10 @@ bool bw_gpu_library_is_forced(bw_device *device);
 /* Enqueue on the device's stream; may be recorded into a graph. Fails where the library has no kernel for it. */
 bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err);
 
-/* What a timed trial found for a shape (any number but 0), in this process and on this device: 0 when none was made. */
+/* What a timed trial found for a shape: a number from 1 to 255, or 0 when none was made. Kept for other processes too
+ * (gpu_choices.h), for the same card, driver, build of beeswax and matrix library; on whatever else the result depends,
+ * such as another library's version, must be in `shape`, and so must the op: any 64 bits that few others share. A
+ * caller takes a number that it does not know as its own kernel. */
 int bw_gpu_choice(bw_device *device, uint64_t shape);
 void bw_gpu_choose(bw_device *device, uint64_t shape, int choice);
 

@@ -118,6 +118,11 @@ static bw_status cpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t
     return BW_OK;
 }
 
+static void cpu_rest(bw_device *device)
+{
+    (void)device;
+}
+
 static const bw_device_vtable cpu_vtable = {
     .kind_name = "cpu",
     .destroy = cpu_destroy,
@@ -133,6 +138,7 @@ static const bw_device_vtable cpu_vtable = {
     .upload_later = cpu_copy,
     .download_later = cpu_copy,
     .copy_from = cpu_copy_from,
+    .rest = cpu_rest,
 };
 
 static const char *level_name(const bw_cpu_features *f)

@@ -292,13 +292,13 @@ static int cuda_find(void *module, const char *name, void **function)
     return error == BW_CU_NOT_FOUND ? BW_GPU_NOT_FOUND : error;
 }
 
+static int cuda_allow_shared(void *function, uint32_t n_bytes)
+{
+    return cu.cuFuncSetAttribute(function, BW_CU_MAX_DYNAMIC_SHARED, (int)n_bytes);
+}
+
 static int cuda_launch(void *function, const bw_gpu_grid *grid, void *stream, void **args)
 {
-    if (grid->shared_bytes > 48 << 10) {
-        int error = cu.cuFuncSetAttribute(function, BW_CU_MAX_DYNAMIC_SHARED, (int)grid->shared_bytes);
-        if (error)
-            return error;
-    }
     return cu.cuLaunchKernel(function, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads, 1, 1,
                              grid->shared_bytes, stream, args, NULL);
 }
@@ -361,6 +361,7 @@ const bw_gpu_driver bw_gpu_driver_cuda = {
     .module_load = cuda_module_load,
     .module_free = cuda_module_free,
     .find = cuda_find,
+    .allow_shared = cuda_allow_shared,
     .launch = cuda_launch,
     .error_text = cuda_error_text,
     .is_out_of_memory = cuda_is_out_of_memory,

@@ -11,11 +11,13 @@
 struct bw_gpu_kernel {
     char name[56];
     void *function;
+    uint32_t shared_bytes; /* the driver knows that launches may have so many */
 };
 
 static void gpu_destroy(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
+    bw_gpu_choices_close(g);
     bw_gpu_library_close(g);
     bw_gpu_dnn_close(g);
     bw_gpu_memory_deinit(g);
@@ -41,6 +43,7 @@ static void gpu_destroy(bw_device *device)
         .upload = bw_gpu_upload, .download = bw_gpu_download, .copy = bw_gpu_copy, .synchronise = bw_gpu_synchronise,  \
         .memory_info = bw_gpu_memory_info, .host_alloc = bw_gpu_host_alloc, .host_release = bw_gpu_host_release,       \
         .upload_later = bw_gpu_upload_later, .download_later = bw_gpu_download_later, .copy_from = bw_gpu_copy_from,   \
+        .rest = bw_gpu_rest,                                                                                           \
     }
 static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GPU_VTABLE("cuda");
 
@@ -69,6 +72,7 @@ static bw_status keep_kernel(bw_gpu *g, size_t at, const char *name, void *funct
     }
     snprintf(k->name, sizeof k->name, "%s", name);
     k->function = function;
+    k->shared_bytes = BW_GPU_SHARED_PLAIN;
     memmove(g->kernels + at + 1, g->kernels + at, (g->n_kernels - at) * sizeof *g->kernels);
     g->kernels[at] = k;
     g->n_kernels++;
@@ -156,7 +160,14 @@ bw_status bw_gpu_launch(bw_device *device, bw_gpu_kernel *kernel, const bw_gpu_g
     if (grid->blocks[0] == 0 || grid->blocks[1] == 0 || grid->blocks[2] == 0)
         return BW_OK;
     BW_TRY(bw_gpu_enter(g, err));
-    int error = g->driver->launch(kernel->function, grid, g->stream, args);
+    int error = 0;
+    if (grid->shared_bytes > kernel->shared_bytes && g->driver->allow_shared) {
+        error = g->driver->allow_shared(kernel->function, grid->shared_bytes);
+        if (!error)
+            kernel->shared_bytes = grid->shared_bytes;
+    }
+    if (!error)
+        error = g->driver->launch(kernel->function, grid, g->stream, args);
     return error ? bw_gpu_fail(g, err, error, kernel->name) : BW_OK;
 }
 

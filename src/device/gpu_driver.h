@@ -56,13 +56,16 @@ typedef struct bw_gpu_driver {
     int (*module_load)(const void *image, void **module);
     void (*module_free)(void *module);
     int (*find)(void *module, const char *name, void **function); /* BW_GPU_NOT_FOUND when the module lacks it */
+    /* Launches with at most so many bytes of shared memory will come: before the first with more than
+     * BW_GPU_SHARED_PLAIN. NULL where none need be announced. */
+    int (*allow_shared)(void *function, uint32_t n_bytes);
     int (*launch)(void *function, const bw_gpu_grid *grid, void *stream, void **args);
     const char *(*error_text)(int error);
     bool (*is_out_of_memory)(int error);
     bool (*is_lost)(int error); /* nothing works on the card any more in this process */
 } bw_gpu_driver;
 
-enum { BW_GPU_NOT_FOUND = -1 };
+enum { BW_GPU_NOT_FOUND = -1, BW_GPU_SHARED_PLAIN = 48 << 10 };
 
 extern const bw_gpu_driver bw_gpu_driver_hip, bw_gpu_driver_cuda;
 

@@ -84,11 +84,15 @@ static struct {
     int (*create)(void **handle);
     int (*destroy)(void *handle);
     int (*set_stream)(void *handle, void *stream);
+    int (*version)(char *text, size_t n_bytes); /* may be missing */
     int (*gemm)(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
                 int lda, int64_t stride_a, const void *b, int b_type, int ldb, int64_t stride_b, const void *beta,
                 const void *c, int c_type, int ldc, int64_t stride_c, void *d, int d_type, int ldd, int64_t stride_d,
                 int n_batch, int compute_type, int algorithm, int32_t solution, uint32_t flags);
 } rocblas;
+
+static size_t (*cublas_lt_version)(void);
+static int (*hipblas_lt_version)(void *handle, int *version);
 
 static void *open_first(const char *const *files)
 {
@@ -112,6 +116,10 @@ static void load_lt(lt_library *l)
     LT_FUNCTIONS(LOAD)
 #undef LOAD
     l->is_loaded = has_all;
+    if (l == &cublas_lt)
+        *(void **)&cublas_lt_version = dlsym(library, "cublasLtGetVersion");
+    else
+        *(void **)&hipblas_lt_version = dlsym(library, "hipblasLtGetVersion");
 }
 
 static void load_rocblas(void)
@@ -123,6 +131,7 @@ static void load_rocblas(void)
     *(void **)&rocblas.destroy = dlsym(library, "rocblas_destroy_handle");
     *(void **)&rocblas.set_stream = dlsym(library, "rocblas_set_stream");
     *(void **)&rocblas.gemm = dlsym(library, "rocblas_gemm_strided_batched_ex");
+    *(void **)&rocblas.version = dlsym(library, "rocblas_get_version_string");
     rocblas.is_loaded = rocblas.create && rocblas.destroy && rocblas.set_stream && rocblas.gemm;
 }
 
@@ -139,18 +148,12 @@ static void load_hip(void)
     load_rocblas();
 }
 
-/* A device's handle, and what trials found. */
-typedef struct bw_gpu_choice_row {
-    uint64_t shape;
-    int choice;
-} choice_row;
+/* A device's handle. */
 struct bw_gpu_library {
     const lt_library *lt; /* NULL: rocBLAS, or none */
     const char *name;     /* NULL: none */
     void *handle;
     bool is_forced;
-    choice_row *rows;
-    size_t n_rows, capacity;
 };
 
 static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
@@ -195,7 +198,6 @@ void bw_gpu_library_close(bw_gpu *g)
         l->lt->destroy(l->handle);
     else if (can_free)
         rocblas.destroy(l->handle);
-    bw_free(l->rows);
     bw_free(l);
     g->library = NULL;
 }
@@ -212,28 +214,24 @@ bool bw_gpu_library_is_forced(bw_device *device)
     return l && l->name && l->is_forced;
 }
 
-int bw_gpu_choice(bw_device *device, uint64_t shape)
+void bw_gpu_library_version(bw_gpu *g, char out[64])
 {
-    const struct bw_gpu_library *l = library_of(device);
-    for (size_t i = 0; l && i < l->n_rows; i++)
-        if (l->rows[i].shape == shape)
-            return l->rows[i].choice;
-    return 0;
-}
-
-void bw_gpu_choose(bw_device *device, uint64_t shape, int choice)
-{
-    struct bw_gpu_library *l = library_of(device);
-    if (!l)
+    const struct bw_gpu_library *l = library_of(&g->device);
+    char text[40] = "";
+    int number = 0;
+    if (!l || !l->name) {
+        snprintf(out, 64, "no library");
         return;
-    for (size_t i = 0; i < l->n_rows; i++)
-        if (l->rows[i].shape == shape) {
-            l->rows[i].choice = choice;
-            return;
-        }
-    /* Without room the next call tries again. */
-    if (bw_reserve((void **)&l->rows, &l->capacity, l->n_rows + 1, sizeof *l->rows))
-        l->rows[l->n_rows++] = (choice_row){shape, choice};
+    }
+    if (l->lt == &cublas_lt && cublas_lt_version)
+        number = (int)cublas_lt_version();
+    else if (l->lt && hipblas_lt_version && hipblas_lt_version(l->handle, &number) != 0)
+        number = 0;
+    if (number)
+        snprintf(text, sizeof text, "%d", number);
+    else if (!l->lt && rocblas.version && rocblas.version(text, sizeof text) != 0)
+        text[0] = 0;
+    snprintf(out, 64, "%s %.40s", l->name, *text ? text : "of unknown version");
 }
 
 /* ---- products --------------------------------------------------------------------------------------------------- */

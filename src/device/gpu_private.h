@@ -40,6 +40,7 @@ typedef struct bw_gpu {
     bool is_capturing;
     struct bw_gpu_library *library; /* NULL until asked for */
     struct bw_gpu_dnn *dnn;         /* likewise */
+    struct bw_gpu_choices *choices; /* likewise */
 } bw_gpu;
 
 static inline bw_gpu *bw_gpu_of(bw_device *device)
@@ -84,5 +85,10 @@ void bw_gpu_memory_deinit(bw_gpu *g);
 void bw_gpu_library_close(bw_gpu *g);
 /* gpu_dnn.c */
 void bw_gpu_dnn_close(bw_gpu *g);
+/* "hipblasLt 1200", "no library". Loads it. */
+void bw_gpu_library_version(bw_gpu *g, char out[64]);
+/* gpu_choices.c */
+void bw_gpu_rest(bw_device *device);
+void bw_gpu_choices_close(bw_gpu *g);
 
 #endif

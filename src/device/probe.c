@@ -172,33 +172,43 @@ static void look_at_cards(bw_probe_backend *b, const bw_gpu_driver *driver)
     }
 }
 
-static void look_at_amd(bw_probe *p, const char *root)
+void bw_probe_kernel_driver(bw_device_kind kind, const char *root, char version[64])
 {
-    bw_probe_backend *b = &p->backends[0];
-    b->n_on_bus = count_on_bus(root, "0x1002");
-    b->has_kernel_driver = exists(root, "/sys/module/amdgpu");
-    read_line(root, "/sys/module/amdgpu/version", b->kernel_driver, sizeof b->kernel_driver);
-    if (b->has_kernel_driver && !*b->kernel_driver) /* only AMD's own package has a number */
-        snprintf(b->kernel_driver, sizeof b->kernel_driver, "in the kernel");
-    add_node(p, root, BW_DEVICE_ROCM, "/dev/kfd");
-    add_render_nodes(p, root);
-}
-
-/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  ..." to "535.183.01". */
-static void look_at_nvidia(bw_probe *p, const char *root)
-{
-    bw_probe_backend *b = &p->backends[1];
     char line[160];
-    b->n_on_bus = count_on_bus(root, "0x10de");
+    version[0] = 0;
+    if (kind == BW_DEVICE_ROCM) {
+        read_line(root, "/sys/module/amdgpu/version", version, 64);
+        if (!*version && exists(root, "/sys/module/amdgpu")) /* only AMD's own package has a number */
+            snprintf(version, 64, "in the kernel");
+        return;
+    }
+    /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  ..." to "535.183.01". */
     read_line(root, "/proc/driver/nvidia/version", line, sizeof line);
-    b->has_kernel_driver = *line != 0;
     const char *number = line;
     for (; *number; number++) { /* the first word that begins with a digit and has a dot */
         bool begins = number == line || number[-1] == ' ';
         if (begins && *number >= '0' && *number <= '9' && memchr(number, '.', strcspn(number, " ")))
             break;
     }
-    snprintf(b->kernel_driver, sizeof b->kernel_driver, "%.*s", (int)strcspn(number, " "), number);
+    snprintf(version, 64, "%.*s", (int)strcspn(number, " "), number);
+}
+
+static void look_at_amd(bw_probe *p, const char *root)
+{
+    bw_probe_backend *b = &p->backends[0];
+    b->n_on_bus = count_on_bus(root, "0x1002");
+    b->has_kernel_driver = exists(root, "/sys/module/amdgpu");
+    bw_probe_kernel_driver(BW_DEVICE_ROCM, root, b->kernel_driver);
+    add_node(p, root, BW_DEVICE_ROCM, "/dev/kfd");
+    add_render_nodes(p, root);
+}
+
+static void look_at_nvidia(bw_probe *p, const char *root)
+{
+    bw_probe_backend *b = &p->backends[1];
+    b->n_on_bus = count_on_bus(root, "0x10de");
+    b->has_kernel_driver = exists(root, "/proc/driver/nvidia/version");
+    bw_probe_kernel_driver(BW_DEVICE_CUDA, root, b->kernel_driver);
     snprintf(b->driver, sizeof b->driver, "%.31s", b->kernel_driver);
     if (!b->has_kernel_driver)
         return;

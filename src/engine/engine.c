@@ -3,13 +3,16 @@
 
 #include <string.h>
 
+#include "bw_clock.h"
+#include "bw_gpu_library.h"
 #include "bw_log.h"
 #include "bw_mem.h"
 
 enum {
     MAX_PARALLEL = 64,
     MAX_TOKENS = 1 << 24, /* of a context or a batch */
-    ECHO_BYTES = 8 << 20  /* of logits beyond one row per sequence, for echoed prompts */
+    ECHO_BYTES = 8 << 20, /* of logits beyond one row per sequence, for echoed prompts */
+    WARM_UP_MOST = 2048   /* tokens */
 };
 
 void bw_engine_options_init(bw_engine_options *options)
@@ -203,6 +206,47 @@ static bw_status allocate(bw_engine *e, const bw_engine_options *o, bw_err *err)
     return bw_sample_scratch_init(&e->scratch, e->info.n_vocab, err);
 }
 
+/* A sequence of n_tokens times the same token, which is forgotten again. */
+static bw_status warm_up_with(bw_engine *e, int32_t n_tokens, bw_err *err)
+{
+    int32_t pages[WARM_UP_MOST / BW_KV_PAGE + 1], n_pages = 0, token = bw_tokenizer_bos(e->tokenizer);
+    int32_t output = n_tokens - 1;
+    for (int32_t i = 0; i < n_tokens; i++)
+        e->batch_tokens[i] = token < 0 ? 0 : token;
+    while (n_pages < bw_pages_of(n_tokens))
+        pages[n_pages++] = bw_kv_alloc(&e->kv);
+    bw_lm_seq seq = {.n_tokens = n_tokens, .n_cached = n_tokens, .pages = pages};
+    bw_lm_batch batch = {
+        .n_tokens = n_tokens, .tokens = e->batch_tokens, .n_seqs = 1, .seqs = &seq, .n_outputs = 1, .outputs = &output};
+    const float *logits = NULL;
+    bw_status status = bw_lm_step(e->lm, &batch, &logits, err);
+    while (n_pages > 0)
+        bw_kv_unref(&e->kv, pages[--n_pages]);
+    return status;
+}
+
+/* On a GPU the first prompt would also pay for loading a vendor's matrix library, for trials of it at each size
+ * (powers of two) and for loading kernels: larger and larger steps, as long as the next one can be expected to end in
+ * time. That it can, a step's time says: one of twice the tokens takes at most a little more than twice as long. */
+static bw_status warm_up_prompts(bw_engine *e, bw_err *err)
+{
+    const int64_t most_ns = INT64_C(1500000000);
+    int32_t most = min32(min32(e->n_batch, e->info.n_ctx), min32(e->kv.n_pages * BW_KV_PAGE, WARM_UP_MOST));
+    const char *library = bw_gpu_library(e->device);
+    int64_t begin = bw_clock_now_ns(), before = begin, last = 0;
+    int32_t n = 16, n_done = 1;
+    for (; n_done < most && before - begin + 3 * last < most_ns; n *= 2) {
+        n_done = min32(n, most);
+        BW_TRY(warm_up_with(e, n_done, err));
+        last = bw_clock_now_ns() - before;
+        before += last;
+    }
+    bw_log_debug("%s: warmed up with prompts of up to %d tokens in %.2f s, %s", e->device->name, (int)n_done,
+                 (double)(before - begin) / 1e9, library ? library : "without a matrix library");
+    e->device->vtable->rest(e->device);
+    return BW_OK;
+}
+
 /* One token through everything, so that the first request does not pay for page faults. */
 static bw_status warm_up(bw_engine *e, const bw_engine_options *o, bw_err *err)
 {
@@ -211,16 +255,8 @@ static bw_status warm_up(bw_engine *e, const bw_engine_options *o, bw_err *err)
         o->progress(o->progress_user, &progress);
     if (o->no_warmup)
         return BW_OK;
-    int32_t page = bw_kv_alloc(&e->kv), token = bw_tokenizer_bos(e->tokenizer), output = 0;
-    if (token < 0)
-        token = 0;
-    bw_lm_seq seq = {.n_tokens = 1, .n_cached = 1, .pages = &page};
-    bw_lm_batch batch = {
-        .n_tokens = 1, .tokens = &token, .n_seqs = 1, .seqs = &seq, .n_outputs = 1, .outputs = &output};
-    const float *logits = NULL;
-    bw_status status = bw_lm_step(e->lm, &batch, &logits, err);
-    bw_kv_unref(&e->kv, page);
-    return status;
+    BW_TRY(warm_up_with(e, 1, err));
+    return e->device->kind == BW_DEVICE_CPU ? BW_OK : warm_up_prompts(e, err);
 }
 
 static bw_status start_thread(bw_engine *e, bw_err *err)

@@ -109,6 +109,11 @@ void bw_session_signal(bw_session *session);
 /* No more events: END with `finish`, or ERROR with *err when err is not NULL. */
 void bw_session_end(bw_session *session, bw_finish finish, const bw_err *err, bool closed);
 
+static inline int32_t min32(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline int32_t bw_pages_of(int32_t n_tokens)
 {
     return (n_tokens + BW_KV_PAGE - 1) / BW_KV_PAGE;

@@ -251,11 +251,6 @@ static int32_t rows_of(const bw_session *s, int32_t take)
     return rows + (last > first ? last - first : 0);
 }
 
-static int32_t min32(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* How many tokens of each sequence this step takes. */
 static void share_out(bw_engine *e)
 {
@@ -524,10 +519,20 @@ static void close_all(bw_engine *e)
         end_session(e, s, BW_FINISH_CANCELLED, NULL, true);
 }
 
+static bool has_nothing_to_do(bw_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool idle = !e->closing && !e->lost && !e->first && e->n_running == 0;
+    pthread_mutex_unlock(&e->lock);
+    return idle;
+}
+
 void *bw_engine_thread(void *arg)
 {
     bw_engine *e = arg;
     for (;;) {
+        if (has_nothing_to_do(e))
+            e->device->vtable->rest(e->device);
         pthread_mutex_lock(&e->lock);
         while (!e->closing && !e->first && e->n_running == 0)
             pthread_cond_wait(&e->wake, &e->lock);

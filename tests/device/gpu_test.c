@@ -414,6 +414,50 @@ static void test_lost_context(void **state)
     assert_int_equal(n_closed, 2);
 }
 
+static int n_allowed, fails_allowing;
+static uint32_t allowed_bytes;
+static int counting_allow(void *function, uint32_t n_bytes)
+{
+    assert_non_null(function);
+    n_allowed++;
+    allowed_bytes = n_bytes;
+    return fails_allowing ? 1 : 0;
+}
+
+/* A driver that must be told of much shared memory is told once for each function and size. */
+static void test_much_shared_memory(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device;
+    bw_gpu_driver driver = bw_gpu_driver_hip;
+    driver.allow_shared = counting_allow;
+    assert_ok(bw_gpu_open(&driver, 0, &device, &err), err);
+    bw_gpu_grid grid = {.blocks = {1, 1, 1}, .threads = 64};
+    int64_t n = 5;
+    void *args[] = {&n};
+    static const struct {
+        const char *kernel;
+        uint32_t bytes;
+        int n_allowed;
+    } launches[] = {{"known_1", 0, 0},        {"known_1", 48 << 10, 0}, {"known_1", 64 << 10, 1},
+                    {"known_1", 64 << 10, 1}, {"known_1", 50 << 10, 1}, {"known_2", 50 << 10, 2},
+                    {"known_2", 51 << 10, 3}, {"known_2", 50 << 10, 3}, {"known_1", 64 << 10, 3}};
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++) {
+        grid.shared_bytes = launches[i].bytes;
+        assert_ok(bw_gpu_run(device, launches[i].kernel, &grid, args, &err), err);
+        assert_int_equal(n_allowed, launches[i].n_allowed);
+    }
+    assert_int_equal(allowed_bytes, 51 << 10);
+    fails_allowing = 1;
+    grid.shared_bytes = 65 << 10;
+    for (int i = 0; i < 2; i++) { /* asked again: nothing was granted */
+        assert_int_equal(bw_gpu_run(device, "known_1", &grid, args, &err), BW_E_DEVICE);
+        assert_int_equal(n_allowed, 4 + i);
+    }
+    bw_device_close(device);
+}
+
 /* What another process, in which the library is loaded anew, says with this library. */
 static void refuse_in_child(const char *library, const char *fail, const char *part)
 {
@@ -452,10 +496,11 @@ int main(void)
 {
     fill_archives();
     /* test_lost_context last: it leaves a stream behind */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_runtime),  cmocka_unit_test(test_memory),      cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_folder),      cmocka_unit_test(test_names),       cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_pool),        cmocka_unit_test(test_staging),     cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_lost_device), cmocka_unit_test(test_lost_context)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),  cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_kernels),     cmocka_unit_test(test_folder),
+                                       cmocka_unit_test(test_names),       cmocka_unit_test(test_failures),
+                                       cmocka_unit_test(test_pool),        cmocka_unit_test(test_staging),
+                                       cmocka_unit_test(test_graphs),      cmocka_unit_test(test_much_shared_memory),
+                                       cmocka_unit_test(test_lost_device), cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
