@@ -80,13 +80,22 @@ static bool can_decode(const bw_op_call *call)
     return k->dtype == BW_Q8_0 || ((uintptr_t)k->data % 16 == 0 && (uintptr_t)v->data % 16 == 0);
 }
 
-/* Whether the prefill kernels take this, beside what decode asks for. */
+/* Query rows of a prefill workgroup. */
+static int32_t prefill_rows(int64_t d)
+{
+    return d > BW_ATTENTION_TILE_WIDTH ? BW_ATTENTION_WIDE_ROWS : BW_ATTENTION_TILE_ROWS;
+}
+
+/* Whether the prefill kernels take this, beside what decode asks for. Of q8_0 they read whole words. */
 static bool can_prefill(const bw_op_call *call)
 {
-    const bw_tensor *q = call->in[0], *k = call->in[1];
+    const bw_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2];
     int64_t d = q->dims[2];
-    return (k->dtype == BW_F16 || k->dtype == BW_BF16) && d == call->out[0]->dims[2] &&
-           (d == 64 || d == 80 || d == 96 || d == 128) && q->dims[1] / k->dims[1] <= BW_ATTENTION_TILE_ROWS;
+    if (d != call->out[0]->dims[2] || q->dims[1] / k->dims[1] > prefill_rows(d))
+        return false;
+    if (d != 64 && d != 80 && d != 96 && d != 128 && d != 192 && d != 256)
+        return false;
+    return k->dtype != BW_Q8_0 || ((uintptr_t)k->data % 4 == 0 && (uintptr_t)v->data % 4 == 0);
 }
 
 static bw_attention_args make_args(const bw_op_call *call)
@@ -162,9 +171,12 @@ static bw_status launch_prefill(job *j, bw_err *err)
     const bw_op_call *call = j->call;
     char name[48];
     snprintf(name, sizeof name, "attention_prefill_%.8s_%d", bw_dtype_name(call->in[1]->dtype), j->p.d);
-    j->p.slot_tokens = BW_ATTENTION_TILE_ROWS / j->p.group;
+    j->p.slot_tokens = prefill_rows(j->p.d) / j->p.group;
     j->p.n_slots = (int32_t)(call->in[0]->dims[0] / j->p.slot_tokens) + j->p.n_seqs;
-    bw_gpu_grid grid = {.blocks = {(uint32_t)j->p.n_slots, (uint32_t)j->p.n_kv, 1}, .threads = BW_ATTENTION_TILE_BLOCK};
+    bw_gpu_grid grid = {
+        .blocks = {(uint32_t)j->p.n_slots, (uint32_t)j->p.n_kv, 1},
+        .threads = j->p.d > BW_ATTENTION_TILE_WIDTH ? BW_ATTENTION_WIDE_BLOCK : BW_ATTENTION_TILE_BLOCK,
+    };
     return bw_gpu_run(j->device, name, &grid, j->args, err);
 }
 

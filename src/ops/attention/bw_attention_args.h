@@ -14,7 +14,10 @@ enum {
     BW_ATTENTION_STEP = 32,          /* a split's keys are a multiple of this */
     BW_ATTENTION_TILE_BLOCK = 128,   /* threads of a prefill workgroup */
     BW_ATTENTION_FEW = 8,            /* in a step with others, a sequence with as many tokens is decode's */
-    BW_ATTENTION_TILE_ROWS = 64      /* its query rows: tokens times heads of a group */
+    BW_ATTENTION_TILE_ROWS = 64,     /* its query rows: tokens times heads of a group */
+    BW_ATTENTION_TILE_WIDTH = 128,   /* heads wider than this are cut into parts, */
+    BW_ATTENTION_WIDE_BLOCK = 256,   /* and these are the threads */
+    BW_ATTENTION_WIDE_ROWS = 32      /* and rows of a workgroup */
 };
 
 typedef struct bw_attention_args {
