@@ -77,28 +77,6 @@ static void fixed(bw_case_sink *sink, pair p)
     }
 }
 
-/* Large enough for every level of blocking. */
-static void large(bw_case_sink *sink)
-{
-    static const int64_t sizes[][3] = {{201, 530, 260}, {52, 2100, 260}, {400, 40, 270}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int p = 0; p < 4; p += 3) {
-            const int64_t *s = sizes[i];
-            one(sink, pairs[p], s[0], s[1], s[2], BW_CASE_CONTIGUOUS,
-                (i + (size_t)p) % 2 ? BW_CASE_TRANSPOSED : BW_CASE_CONTIGUOUS, false);
-        }
-    one(sink, pairs[0], 200, 300, 300, BW_CASE_TRANSPOSED, BW_CASE_GAPS, true);
-    one(sink, pairs[5], 100, 100, 300, BW_CASE_CONTIGUOUS, BW_CASE_CONTIGUOUS, false);
-    batched(sink, pairs[0], 3, (int64_t[]){2, 200, 260}, 2, (int64_t[]){260, 300}, 3, (int64_t[]){2, 200, 300}, false);
-    static const int64_t vectors[][3] = {{1, 1099, 131}, {1099, 1, 131}, {1, 70, 17001},
-                                         {5, 1099, 131}, {2203, 7, 41},  {8, 40, 2100}};
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
-        for (int p = 0; p < 5; p++)
-            for (int layout = 0; layout < 2; layout++)
-                one(sink, pairs[p], vectors[i][0], vectors[i][1], vectors[i][2], (bw_case_layout)layout,
-                    (bw_case_layout)layout, false);
-}
-
 /* GPUs' matrix units: over a tile in every direction, with and without whole chunks of 8 elements, all four ways that
  * operands lie, batches of every kind, and enough tiles that a card takes large ones. */
 static void tiles(bw_case_sink *sink, pair p)
@@ -124,6 +102,28 @@ static void tiles(bw_case_sink *sink, pair p)
     batched(sink, p, 3, (int64_t[]){n, 150, 40}, 3, (int64_t[]){n, 40, 136}, 3, (int64_t[]){n, 150, 136}, false);
     one(sink, p, n * 512, 136, 48, BW_CASE_TRANSPOSED, BW_CASE_CONTIGUOUS, false);
     one(sink, p, n * 512 + 3, 136, 48, BW_CASE_CONTIGUOUS, BW_CASE_TRANSPOSED, false);
+}
+
+/* Large enough for every level of blocking. */
+static void large(bw_case_sink *sink)
+{
+    static const int64_t sizes[][3] = {{201, 530, 260}, {52, 2100, 260}, {400, 40, 270}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int p = 0; p < 4; p += 3) {
+            const int64_t *s = sizes[i];
+            one(sink, pairs[p], s[0], s[1], s[2], BW_CASE_CONTIGUOUS,
+                (i + (size_t)p) % 2 ? BW_CASE_TRANSPOSED : BW_CASE_CONTIGUOUS, false);
+        }
+    one(sink, pairs[0], 200, 300, 300, BW_CASE_TRANSPOSED, BW_CASE_GAPS, true);
+    one(sink, pairs[5], 100, 100, 300, BW_CASE_CONTIGUOUS, BW_CASE_CONTIGUOUS, false);
+    batched(sink, pairs[0], 3, (int64_t[]){2, 200, 260}, 2, (int64_t[]){260, 300}, 3, (int64_t[]){2, 200, 300}, false);
+    static const int64_t vectors[][3] = {{1, 1099, 131}, {1099, 1, 131}, {1, 70, 17001},
+                                         {5, 1099, 131}, {2203, 7, 41},  {8, 40, 2100}};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        for (int p = 0; p < 5; p++)
+            for (int layout = 0; layout < 2; layout++)
+                one(sink, pairs[p], vectors[i][0], vectors[i][1], vectors[i][2], (bw_case_layout)layout,
+                    (bw_case_layout)layout, false);
 }
 
 static void special(bw_case_sink *sink)
