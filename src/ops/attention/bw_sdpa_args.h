@@ -9,7 +9,11 @@
 enum {
     BW_SDPA_GPU_QUERIES = 16, /* of a workgroup */
     BW_SDPA_GPU_KEYS = 64,    /* taken at once */
-    BW_SDPA_GPU_WIDTH = 128   /* of the output, per workgroup */
+    BW_SDPA_GPU_WIDTH = 128,  /* of the output, per workgroup */
+    /* sdpa_tile.hip: threads and queries of a workgroup, the widest head */
+    BW_SDPA_TILE_BLOCK = 128,
+    BW_SDPA_TILE_QUERIES = 64,
+    BW_SDPA_TILE_WIDTH = 256
 };
 
 typedef struct bw_sdpa_args {
@@ -18,6 +22,7 @@ typedef struct bw_sdpa_args {
     int64_t q[4], k[4], v[4], mask[4], y[4]; /* batch, head, position, width */
     float scale, softcap;
     int32_t causal;
+    int32_t n_tiles; /* of queries, in sdpa_tile.hip */
 } bw_sdpa_args;
 
 #endif

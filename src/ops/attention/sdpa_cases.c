@@ -51,36 +51,58 @@ static void one(bw_case_sink *sink, bw_dtype dtype, const shape *v, bw_case_layo
     bw_case_run(c);
 }
 
+/* GPUs' matrix tiles: widths of whole chunks, over a tile of queries and of keys, every width that kernels are for. An
+ * odd number of cases for each shape: storage begins at an even place in every second one. */
+static void tiles(bw_case_sink *sink)
+{
+    static const shape shapes[] = {{2, 4, 2, 70, 100, 64, 64, false, 0, 1},  {1, 2, 1, 130, 77, 40, 40, false, 0, 0},
+                                   {1, 2, 2, 33, 65, 96, 80, false, 2, 3},   {1, 2, 1, 66, 70, 128, 128, false, 0, 2},
+                                   {1, 1, 1, 20, 50, 160, 160, false, 0, 4}, {2, 1, 1, 17, 36, 256, 248, false, 0, 0},
+                                   {1, 1, 1, 90, 40, 8, 8, false, 0, 0},     {1, 2, 2, 3, 200, 72, 16, false, 0, 4},
+                                   {1, 1, 1, 40, 64, 32, 264, false, 0, 1},  {1, 1, 1, 64, 33, 16, 128, false, 1, 0},
+                                   {1, 1, 1, 5, 0, 16, 16, false, 0, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int k = 0; k < 5; k++) {
+            shape v = shapes[i];
+            v.causal = k % 2;
+            v.mask = k == 4 ? 0 : v.mask;
+            one(sink, k < 2 ? BW_F16 : BW_BF16, &v, BW_CASE_CONTIGUOUS, false);
+        }
+}
+
 /* Values that are not finite where a query does not look: beyond the causal edge, or at a mask of minus infinity. */
+static void wild(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t d, bool causal)
+{
+    bw_case *c = bw_case_begin(sink, BW_OP_SDPA, "%s S%lld Dv%lld, values that are not finite%s", bw_dtype_name(dtype),
+                               (long long)n, (long long)d, causal ? ", causal" : "");
+    bw_case_fill_normal(c, bw_case_in(c, dtype, 4, (int64_t[]){1, 2, n, 8}), 1);
+    bw_case_fill_normal(c, bw_case_in(c, dtype, 4, (int64_t[]){1, 2, n, 8}), 1);
+    bw_tensor *v = bw_case_in(c, dtype, 4, (int64_t[]){1, 2, n, d});
+    bw_case_fill_normal(c, v, 1);
+    bw_element_set_f64(dtype, v->data, (n - 1) * d, (double)NAN);
+    bw_element_set_f64(dtype, v->data, (n / 2) * d + 1, (double)INFINITY);
+    bw_element_set_f64(dtype, v->data, (n + n / 2) * d + 3, -(double)INFINITY);
+    if (causal) {
+        bw_case_in_absent(c);
+    } else {
+        bw_tensor *mask = bw_case_in(c, BW_F32, 2, (int64_t[]){n, n});
+        bw_case_fill_normal(c, mask, 1);
+        for (int64_t r = 0; r + 1 < n; r++)
+            ((float *)mask->data)[r * n + n - 1] = ((float *)mask->data)[r * n + n / 2] = -INFINITY;
+    }
+    bw_case_out(c, dtype, 4, (int64_t[]){1, 2, n, d});
+    bw_case_params(c, &(bw_sdpa_params){0.3f, 0, causal}, sizeof(bw_sdpa_params));
+    bw_case_tolerance(c, 8, 3, 0);
+    bw_case_run(c);
+}
+
 static void wild_values(bw_case_sink *sink)
 {
     static const int64_t sizes[] = {2, 17, 300}; /* 300: two tiles of keys and several blocks of queries */
     for (int t = 0; t < N_TYPES; t++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (int causal = 0; causal < 2; causal++) {
-                int64_t n = sizes[i], d = 5;
-                bw_case *c = bw_case_begin(sink, BW_OP_SDPA, "%s S%lld, values that are not finite%s",
-                                           bw_dtype_name(types[t]), (long long)n, causal ? ", causal" : "");
-                bw_case_fill_normal(c, bw_case_in(c, types[t], 4, (int64_t[]){1, 2, n, 8}), 1);
-                bw_case_fill_normal(c, bw_case_in(c, types[t], 4, (int64_t[]){1, 2, n, 8}), 1);
-                bw_tensor *v = bw_case_in(c, types[t], 4, (int64_t[]){1, 2, n, d});
-                bw_case_fill_normal(c, v, 1);
-                bw_element_set_f64(types[t], v->data, (n - 1) * d, (double)NAN);
-                bw_element_set_f64(types[t], v->data, (n / 2) * d + 1, (double)INFINITY);
-                bw_element_set_f64(types[t], v->data, (n + n / 2) * d + 3, -(double)INFINITY);
-                if (causal) {
-                    bw_case_in_absent(c);
-                } else {
-                    bw_tensor *mask = bw_case_in(c, BW_F32, 2, (int64_t[]){n, n});
-                    bw_case_fill_normal(c, mask, 1);
-                    for (int64_t r = 0; r + 1 < n; r++)
-                        ((float *)mask->data)[r * n + n - 1] = ((float *)mask->data)[r * n + n / 2] = -INFINITY;
-                }
-                bw_case_out(c, types[t], 4, (int64_t[]){1, 2, n, d});
-                bw_case_params(c, &(bw_sdpa_params){0.3f, 0, causal}, sizeof(bw_sdpa_params));
-                bw_case_tolerance(c, 8, 3, 0);
-                bw_case_run(c);
-            }
+            for (int k = 0; k < 5; k++) /* an odd number, as above */
+                wild(sink, types[t], sizes[i], k < 2 ? 5 : 8, k % 2);
 }
 
 static void refuse(bw_case_sink *sink, const char *what, const int64_t *k, const int64_t *v, const int64_t *y,
@@ -142,6 +164,7 @@ void bw_op_sdpa_cases(bw_case_sink *sink)
         one(sink, types[bw_cases_between(sink, 0, N_TYPES - 1)], &v,
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), bw_cases_between(sink, 0, 3) == 0);
     }
+    tiles(sink);
     wild_values(sink);
     refusals(sink);
 }
