@@ -19,11 +19,11 @@ enum { NEVER = 0x8000 };
 
 BW_DEVICE tap_entry find_tap(const bw_conv_gemm &p, int k)
 {
-    const uint32_t channel = (uint32_t)k / (uint32_t)p.taps, tap = (uint32_t)k - channel * (uint32_t)p.taps;
+    const uint32_t high = (uint32_t)((uint64_t)(uint32_t)k * p.per_taps >> 32);
+    const uint32_t channel = (high + (uint32_t)k) >> p.taps_shift, tap = (uint32_t)k - channel * (uint32_t)p.taps;
     const uint32_t r = tap * p.per_kernel_w >> 16, s = tap - r * (uint32_t)p.kernel_w;
     tap_entry entry;
-    entry.offset =
-        channel * p.x_channel + r * (uint32_t)p.dilation_h * p.x_h + s * (uint32_t)p.dilation_w * p.x_w;
+    entry.offset = channel * p.x_channel + r * p.x_tap_row + s * p.x_tap;
     entry.bits = k < p.k ? 1u << r | 0x10000u << s : (uint32_t)NEVER;
     return entry;
 }
