@@ -269,10 +269,13 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
         if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_CONV_GEMM_SMALL) {                                                 \
+            BW_SHARED bw_conv_gemm copy; /* read anew for each tile: in registers it would fill the scalar ones */       \
+            if (bw_thread() == 0)                                                                                      \
+                copy = p;                                                                                              \
             _Pragma("unroll 1") for (int i = 0; i < 4; i++)                                                            \
             {                                                                                                          \
                 bw_barrier();                                                                                          \
-                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(p, x, w, out, x_group, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
+                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(copy, x, w, out, x_group, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
                                                           o0 + i / 2 * BW_CONV_GEMM_SMALL);                            \
             }                                                                                                          \
         } else {                                                                                                       \
