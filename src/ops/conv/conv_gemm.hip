@@ -263,8 +263,8 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     }
 }
 
-#define GEMM(name, T, SIZE, IS_PART)                                                                                   \
-    BW_KERNEL(BLOCK, conv_##name)                                                                                      \
+#define GEMM(kernel, name, T, SIZE, IS_PART)                                                                           \
+    kernel(BLOCK, conv_##name)                                                                                         \
     (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out, int64_t x_group)                                   \
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
@@ -283,9 +283,9 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         }                                                                                                              \
     }
 #define TYPE(name, T)                                                                                                  \
-    GEMM(big_##name, T, BW_CONV_GEMM_BIG, false)                                                                       \
-    GEMM(small_##name, T, BW_CONV_GEMM_SMALL, false)                                                                   \
-    GEMM(part_##name, T, BW_CONV_GEMM_SMALL, true)                                                                     \
+    GEMM(BW_KERNEL_TWICE, big_##name, T, BW_CONV_GEMM_BIG, false)                                                      \
+    GEMM(BW_KERNEL, small_##name, T, BW_CONV_GEMM_SMALL, false)                                                        \
+    GEMM(BW_KERNEL, part_##name, T, BW_CONV_GEMM_SMALL, true)                                                          \
     /* y = the sum of parts. A thread per output; grid: pixels, outputs of all groups. */                              \
     BW_KERNEL(BLOCK, conv_sum_##name)(const bw_conv_gemm p, const float *parts, T *y)                                  \
     {                                                                                                                  \
