@@ -20,6 +20,8 @@ typedef struct bw_gpu_conv {
 
 /* "cudnn", "miopen", or NULL where there is none for this device. Loads it at the first call. */
 const char *bw_gpu_dnn(bw_device *device);
+/* A number that changes with the library's version; 0 where that is unknown. */
+uint64_t bw_gpu_dnn_version(bw_device *device);
 /* Whether the library is to be used wherever it can. */
 bool bw_gpu_dnn_is_forced(void);
 /* Enqueue on the device's stream; may be recorded into a graph where the same shape has run before. Fails where the

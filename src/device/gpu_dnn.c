@@ -34,6 +34,7 @@ typedef struct dnn_api {
     int (*make)(void *handle, dnn_plan *plan);
     int (*run)(void *handle, const dnn_plan *plan, const void *x, const void *w, void *y, void *workspace);
     void (*drop)(dnn_plan *plan);
+    uint64_t (*version)(void); /* 0: unknown */
 } dnn_api;
 
 /* Ends the function with the error of a library's call, and says which. */
@@ -55,9 +56,13 @@ static struct {
 #undef DNN
 } cudnn;
 
+static size_t (*cudnn_version)(void);                                      /* cudnnGetVersion; either may be missing */
+static int (*miopen_version)(size_t *major, size_t *minor, size_t *patch); /* miopenGetVersion */
+
 static bool load_cudnn(void *library)
 {
     bool has_all = true;
+    *(void **)&cudnn_version = dlsym(library, "cudnnGetVersion");
 #define DNN(name, arguments)                                                                                           \
     *(void **)&cudnn.name = dlsym(library, #name);                                                                     \
     has_all = has_all && cudnn.name;
@@ -166,7 +171,13 @@ static void drop_cudnn(dnn_plan *p)
         cudnn.cudnnDestroyTensorDescriptor(p->x);
 }
 
-static const dnn_api api_cudnn = {"cudnn", open_cudnn, close_cudnn, make_cudnn, run_cudnn, drop_cudnn};
+static uint64_t get_cudnn_version(void)
+{
+    return cudnn_version ? cudnn_version() : 0;
+}
+
+static const dnn_api api_cudnn = {"cudnn",   open_cudnn, close_cudnn,      make_cudnn,
+                                  run_cudnn, drop_cudnn, get_cudnn_version};
 
 /* ---- MIOpen ----------------------------------------------------------------------------------------------------- */
 
@@ -179,6 +190,7 @@ static struct {
 static bool load_miopen(void *library)
 {
     bool has_all = true;
+    *(void **)&miopen_version = dlsym(library, "miopenGetVersion");
 #define DNN(name, arguments)                                                                                           \
     *(void **)&miopen.name = dlsym(library, #name);                                                                    \
     has_all = has_all && miopen.name;
@@ -278,7 +290,16 @@ static void drop_miopen(dnn_plan *p)
         miopen.miopenDestroyTensorDescriptor(p->x);
 }
 
-static const dnn_api api_miopen = {"miopen", open_miopen, close_miopen, make_miopen, run_miopen, drop_miopen};
+static uint64_t get_miopen_version(void)
+{
+    size_t major = 0, minor = 0, patch = 0;
+    if (!miopen_version || miopen_version(&major, &minor, &patch) != 0)
+        return 0;
+    return (major * 1000 + minor) * 1000000 + patch % 1000000;
+}
+
+static const dnn_api api_miopen = {"miopen",   open_miopen, close_miopen,      make_miopen,
+                                   run_miopen, drop_miopen, get_miopen_version};
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -375,6 +396,12 @@ const char *bw_gpu_dnn(bw_device *device)
 {
     const struct bw_gpu_dnn *d = dnn_of(bw_gpu_of(device));
     return d && d->api ? d->api->name : NULL;
+}
+
+uint64_t bw_gpu_dnn_version(bw_device *device)
+{
+    const struct bw_gpu_dnn *d = dnn_of(bw_gpu_of(device));
+    return d && d->api ? d->api->version() : 0;
 }
 
 bool bw_gpu_dnn_is_forced(void)

@@ -34,8 +34,8 @@ BW_GPU_LIBRARIES=always
 export BW_GPU_LIBRARIES
 for op in conv2d conv1d; do
     rm -f "$dir/log"
-    check "$conformance" --device rocm:0 --op $op
-    expect "$forward for $op" "$(count $forward)" -gt 100
+    check "$conformance" --device rocm:0 --quick --op $op
+    expect "$forward for $op" "$(count $forward)" -gt 40
     expect "$open for $op" "$(count $open)" -eq "$(count $close)"
 done
 
@@ -45,7 +45,7 @@ BW_GPU_LIBRARIES=0 check "$conformance" --device rocm:0 --quick --op conv2d
 expect "calls" "$(count "$open")" -eq 0
 
 what="by trial"
-BW_GPU_LIBRARIES=1 check "$conformance" --device rocm:0 --op conv2d
+BW_GPU_LIBRARIES=1 check "$conformance" --device rocm:0 --quick --op conv2d
 expect "$forward" "$(count $forward)" -gt 3
 
 functions=$(sed -n "s/.*DNN(\($prefix[A-Za-z0-9_]*\),.*/\1/p" "$header")
@@ -53,7 +53,7 @@ functions=$(sed -n "s/.*DNN(\($prefix[A-Za-z0-9_]*\),.*/\1/p" "$header")
 for function in $functions; do
     what="$function fails"
     rm -f "$dir/log"
-    BW_FAKE_DNN_FAILS=$function check "$conformance" --device rocm:0 --op conv1d
+    BW_FAKE_DNN_FAILS=$function check "$conformance" --device rocm:0 --quick --op conv1d
     expect "$function" "$(count "$function")" -gt 0
 done
 echo "dnn_test ($prefix): $passed passed, $failed failed"

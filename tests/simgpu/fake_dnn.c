@@ -190,7 +190,7 @@ int miopenDestroy(bw_miopen_handle handle)
 {
     BEGIN();
     drop(OBJECT(handle, HANDLE));
-    if (n_objects)
+    if (n_objects && !getenv("BW_FAKE_DNN_FAILS"))
         fault("%d descriptors outlive their handle", n_objects);
     return 0;
 }
@@ -333,7 +333,7 @@ int cudnnDestroy(bw_cudnn_handle handle)
 {
     BEGIN();
     drop(OBJECT(handle, HANDLE));
-    if (n_objects)
+    if (n_objects && !getenv("BW_FAKE_DNN_FAILS"))
         fault("%d descriptors outlive their handle", n_objects);
     return 0;
 }

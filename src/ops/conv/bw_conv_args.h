@@ -31,6 +31,10 @@ typedef struct bw_conv_gemm {
     int32_t split_k;            /* k per workgroup, a multiple of BW_CONV_GEMM_K; less than k: results are parts */
     int32_t n_parts, taps, kernel_h, kernel_w;
     uint32_t per_kernel_w; /* 65536 / kernel_w, rounded up: divides what is below 256 */
+    /* k / taps = ((k per_taps >> 32) + k) >> taps_shift, for k below 2^31: Granlund and Montgomery, "Division by
+     * Invariant Integers using Multiplication", 1994 */
+    uint32_t per_taps, taps_shift;
+    uint32_t x_tap_row, x_tap; /* bytes from one row or column of taps to the next */
     int32_t out_h, out_w, size_h, size_w;
     int32_t stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
     int32_t w_is_even;                     /* rows of weights begin at multiples of 16 bytes, k is a multiple of 8 */

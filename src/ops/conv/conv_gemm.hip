@@ -19,11 +19,11 @@ enum { NEVER = 0x8000 };
 
 BW_DEVICE tap_entry find_tap(const bw_conv_gemm &p, int k)
 {
-    const uint32_t channel = (uint32_t)k / (uint32_t)p.taps, tap = (uint32_t)k - channel * (uint32_t)p.taps;
+    const uint32_t high = (uint32_t)((uint64_t)(uint32_t)k * p.per_taps >> 32);
+    const uint32_t channel = (high + (uint32_t)k) >> p.taps_shift, tap = (uint32_t)k - channel * (uint32_t)p.taps;
     const uint32_t r = tap * p.per_kernel_w >> 16, s = tap - r * (uint32_t)p.kernel_w;
     tap_entry entry;
-    entry.offset =
-        channel * p.x_channel + r * (uint32_t)p.dilation_h * p.x_h + s * (uint32_t)p.dilation_w * p.x_w;
+    entry.offset = channel * p.x_channel + r * p.x_tap_row + s * p.x_tap;
     entry.bits = k < p.k ? 1u << r | 0x10000u << s : (uint32_t)NEVER;
     return entry;
 }
@@ -263,16 +263,19 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     }
 }
 
-#define GEMM(name, T, SIZE, IS_PART)                                                                                   \
-    BW_KERNEL(BLOCK, conv_##name)                                                                                      \
+#define GEMM(kernel, name, T, SIZE, IS_PART)                                                                           \
+    kernel(BLOCK, conv_##name)                                                                                         \
     (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out, int64_t x_group)                                   \
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
         if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_CONV_GEMM_SMALL) {                                                 \
+            BW_SHARED bw_conv_gemm copy; /* read anew for each tile: in registers it would fill the scalar ones */       \
+            if (bw_thread() == 0)                                                                                      \
+                copy = p;                                                                                              \
             _Pragma("unroll 1") for (int i = 0; i < 4; i++)                                                            \
             {                                                                                                          \
                 bw_barrier();                                                                                          \
-                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(p, x, w, out, x_group, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
+                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(copy, x, w, out, x_group, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
                                                           o0 + i / 2 * BW_CONV_GEMM_SMALL);                            \
             }                                                                                                          \
         } else {                                                                                                       \
@@ -280,9 +283,9 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         }                                                                                                              \
     }
 #define TYPE(name, T)                                                                                                  \
-    GEMM(big_##name, T, BW_CONV_GEMM_BIG, false)                                                                       \
-    GEMM(small_##name, T, BW_CONV_GEMM_SMALL, false)                                                                   \
-    GEMM(part_##name, T, BW_CONV_GEMM_SMALL, true)                                                                     \
+    GEMM(BW_KERNEL_TWICE, big_##name, T, BW_CONV_GEMM_BIG, false)                                                      \
+    GEMM(BW_KERNEL, small_##name, T, BW_CONV_GEMM_SMALL, false)                                                        \
+    GEMM(BW_KERNEL, part_##name, T, BW_CONV_GEMM_SMALL, true)                                                          \
     /* y = the sum of parts. A thread per output; grid: pixels, outputs of all groups. */                              \
     BW_KERNEL(BLOCK, conv_sum_##name)(const bw_conv_gemm p, const float *parts, T *y)                                  \
     {                                                                                                                  \

@@ -60,6 +60,8 @@ bool bw_conv_gemm_init(const bw_op_call *call, const bw_conv *c, bw_conv_gemm *p
                         .kernel_h = (int32_t)c->h.kernel,
                         .kernel_w = (int32_t)c->w.kernel,
                         .per_kernel_w = (uint32_t)ceil_div(65536, c->w.kernel),
+                        .x_tap_row = (uint32_t)(2 * c->h.dilation * c->x_h),
+                        .x_tap = (uint32_t)(2 * c->w.dilation * c->x_w),
                         .out_h = (int32_t)c->h.out,
                         .out_w = (int32_t)c->w.out,
                         .size_h = (int32_t)c->h.size,
@@ -82,6 +84,10 @@ bool bw_conv_gemm_init(const bw_op_call *call, const bw_conv *c, bw_conv_gemm *p
                         .y_channel = c->y_channel,
                         .y_h = c->y_h,
                         .y_w = c->y_w};
+    uint64_t power = 1;
+    for (; power < (uint64_t)taps; power *= 2)
+        p->taps_shift++;
+    p->per_taps = (uint32_t)(((power - (uint64_t)taps) << 32) / (uint64_t)taps + 1);
     return true;
 }
 

@@ -2,6 +2,7 @@
  * library counts taps outside of x as zeros, which with weights that are not finite is not what these ops mean: results
  * that came out as NaN are computed again (conv_repair_*). */
 #include <stdio.h>
+#include <string.h>
 
 #include "bw_gpu_dnn.h"
 #include "bw_gpu_library.h"
@@ -61,14 +62,24 @@ static double millions(const bw_conv *c)
            (double)c->h.kernel * (double)c->w.kernel * 1e-6;
 }
 
-/* A number for what makes one call as fast as another: FNV-1a over the shape. */
-static uint64_t hash_shape(const bw_gpu_conv *s)
+static uint64_t hash(uint64_t from, const void *data, size_t n_bytes)
 {
-    const unsigned char *bytes = (const unsigned char *)s;
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < sizeof *s; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < n_bytes; i++)
+        from = (from ^ bytes[i]) * 0x100000001b3u;
+    return from;
+}
+
+/* A number for what makes one call as fast as another, FNV-1a over the op, the library's version and the shape: trials'
+ * results are kept for other processes, who may load another version. */
+static uint64_t hash_shape(bw_device *device, const char *library, const bw_gpu_conv *s)
+{
+    static const char op[] = "conv2d";
+    const uint64_t version = bw_gpu_dnn_version(device);
+    uint64_t result = hash(0xcbf29ce484222325u, op, sizeof op);
+    result = hash(result, library, strlen(library));
+    result = hash(result, &version, sizeof version);
+    return hash(result, s, sizeof *s);
 }
 
 static bw_status repair(const bw_conv_job *j, bw_err *err)
@@ -133,10 +144,10 @@ static int choose(const bw_conv_job *j, bw_conv_run_fn *run_own, const bw_gpu_co
     const char *library = bw_gpu_dnn(j->device);
     if (!library || is_forced)
         return library ? CHOICE_LIBRARY : CHOICE_OWN;
-    const uint64_t shape = hash_shape(s);
+    const uint64_t shape = hash_shape(j->device, library, s);
     int choice = bw_gpu_choice(j->device, shape);
     if (choice || bw_gpu_is_capturing(j->device))
-        return choice ? choice : CHOICE_OWN;
+        return choice == CHOICE_LIBRARY ? CHOICE_LIBRARY : CHOICE_OWN;
     float own = 0, theirs = 0;
     bw_err err = {0};
     choice = CHOICE_OWN;
