@@ -160,6 +160,8 @@ typedef struct bw_engine_options {
     int32_t
         n_gpu_layers; /* on a GPU: the last so many layers lie there, the CPU computes the others; 0 = as many as fit */
     bool require_gpu; /* refuse with BW_E_DEVICE or BW_E_MEMORY rather than let the CPU compute anything */
+    bw_device *opened; /* NULL, or a device that is open already and takes the place of `device` and n_threads: from the
+                        * call of bw_engine_new on it is the engine's, which closes it, also on failure */
 } bw_engine_options;
 
 /* Defaults, struct_size set. */

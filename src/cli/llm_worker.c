@@ -31,7 +31,8 @@ typedef struct worker_args {
     const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
     const char *threads, *ctx, *parallel, *gpu_layers;
     bool local_mode, require_gpu, help, version;
-    char picked[16]; /* the device that computes: "cpu:0", "rocm:1" */
+    char picked[16];   /* the device that computes: "cpu:0", "rocm:1" */
+    bw_device *opened; /* it, where it is a GPU; the engine's from loading on */
     uint16_t port_number;
     int32_t n_threads, n_ctx, n_parallel, n_gpu_layers;
 } worker_args;
@@ -215,18 +216,16 @@ static int fail_sentence(const char *format, ...)
     return EXIT_FAILED;
 }
 
-/* Whether this GPU can be used: it is opened and closed again. 0, or the exit code after a sentence. */
+/* Whether this GPU can be used: it is opened, and stays so for the engine. 0, or the exit code after a sentence. */
 static int try_gpu(worker_args *a, const char *kind, const char *number)
 {
     uint64_t index = 0;
-    bw_device *device;
     bw_err err = {0};
     if (number)
         parse_device(number, &index);
     snprintf(a->picked, sizeof a->picked, "%s:%u", kind, (unsigned)index);
-    if (bw_device_open(a->picked, 0, &device, &err) != BW_OK)
+    if (bw_device_open(a->picked, 0, &a->opened, &err) != BW_OK)
         return fail_sentence("%s; to compute on the processor, pass --backend cpu", err.text);
-    bw_device_close(device);
     return 0;
 }
 
@@ -234,12 +233,9 @@ static int try_gpu(worker_args *a, const char *kind, const char *number)
 static int pick_any(worker_args *a, const char **notice)
 {
     static char text[400];
-    bw_device *device;
     bw_err err = {0};
-    if (bw_device_choose_gpu(a->picked, &err) == BW_OK && bw_device_open(a->picked, 0, &device, &err) == BW_OK) {
-        bw_device_close(device);
+    if (bw_device_choose_gpu(a->picked, &err) == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
         return 0;
-    }
     if (a->require_gpu)
         return fail_sentence("%s", err.text);
     snprintf(a->picked, sizeof a->picked, "cpu:0");
@@ -320,6 +316,7 @@ static void *load_main(void *arg)
     bw_engine_options_init(&options);
     options.model = w->path;
     options.device = w->args->picked;
+    options.opened = w->args->opened;
     options.n_threads = w->args->n_threads;
     options.n_ctx = w->args->n_ctx;
     options.n_parallel = w->args->n_parallel;
@@ -434,6 +431,7 @@ static int serve(worker *w, const sigset_t *signals)
     int failed = pthread_create(&loader, NULL, load_main, w);
     if (failed) {
         bw_server_stop(w->server);
+        bw_device_close(w->args->opened);
         return fail_sentence("cannot start a thread: %s", strerror(failed));
     }
     int code = 0, signal_number = 0;
@@ -489,8 +487,10 @@ int main(int argc, char **argv)
     const char *notice = NULL, *token = getenv("LLORCH_API_TOKEN");
     if ((code = pick_backend(&args, &notice)) != 0)
         return code;
-    if (args.local_mode && token && *token)
+    if (args.local_mode && token && *token) {
+        bw_device_close(args.opened);
         return fail_sentence("--local-mode and LLORCH_API_TOKEN exclude each other; drop one of them");
+    }
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
@@ -502,6 +502,7 @@ int main(int argc, char **argv)
     bw_err err = {0};
     if (bw_model_path_find(args.model, &w.path, &err) != BW_OK || start_server(&w, notice, &err) != BW_OK) {
         bw_free(w.path);
+        bw_device_close(args.opened);
         return fail_sentence("%s", err.text);
     }
     code = serve(&w, &signals);

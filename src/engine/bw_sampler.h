@@ -80,8 +80,14 @@ void bw_sampler_accept(bw_sampler *sampler, const int32_t *tokens, int32_t n, in
  * not finite are BW_E_DEVICE; a bias that bans every token is BW_E_ARG. */
 bw_status bw_sampler_sample(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int n_logprobs,
                             bw_sample *out, bw_err *err);
-/* Whether it always takes the largest logit of the model's own row: greedy, without penalties or bias. */
-bool bw_sampler_is_plain(const bw_sampler *sampler);
+/* How many of the first logits of the model's own row it chooses from (1: it takes the largest); 0: from all, or others
+ * than the model's. Never changes. */
+int32_t bw_sampler_need(const bw_sampler *sampler);
+/* From the row's n first alone, n at least bw_sampler_need, values f32 [n] and tokens i32 [n] in order (equal logits by
+ * their tokens; values may be NULL where one is needed): what bw_sampler_sample would choose from the row, to the bit,
+ * and no logprobs. A first token below 0 says that the row is not finite: BW_E_DEVICE. */
+bw_status bw_sampler_sample_top(bw_sampler *sampler, bw_sample_scratch *scratch, const float *values,
+                                const int32_t *tokens, bw_sample *out, bw_err *err);
 /* The model's log probability of `token` and of the n_top likeliest, for a prompt's tokens. */
 bw_status bw_sample_logprobs(bw_sample_scratch *scratch, const float *logits, int32_t token, int n_top, bw_sample *out,
                              bw_err *err);

@@ -118,7 +118,8 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
     bw_progress opening = {.stage = "open"};
     if (o->progress)
         o->progress(o->progress_user, &opening);
-    BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, err));
+    if (!e->device)
+        BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, err));
     if (o->require_gpu && e->device->kind == BW_DEVICE_CPU)
         return bw_fail(err, BW_E_DEVICE, "a GPU is required, but only the CPU can be used: %s",
                        o->device ? "it was named" : "`beeswax doctor` says why");
@@ -296,14 +297,18 @@ bw_status bw_engine_new(const bw_engine_options *options, bw_engine **engine, bw
         return bw_fail(err, BW_E_ARG, "options or engine is NULL");
     *engine = NULL;
     bw_engine_options o;
-    BW_TRY(read_options(options, &o, err));
-    bw_engine *e = bw_alloc_zero(1, sizeof *e);
-    if (!e)
-        return bw_fail_memory(err, sizeof *e, "an engine");
+    bw_status checked = read_options(options, &o, err);
+    bw_engine *e = checked == BW_OK ? bw_alloc_zero(1, sizeof *e) : NULL;
+    if (!e) {
+        bw_device_close(o.opened);
+        return checked == BW_OK ? bw_fail_memory(err, sizeof *e, "an engine") : checked;
+    }
+    e->device = o.opened;
     int error = pthread_mutex_init(&e->lock, NULL);
     if (error == 0 && (error = pthread_cond_init(&e->wake, NULL)) != 0)
         pthread_mutex_destroy(&e->lock);
     if (error != 0) {
+        bw_device_close(e->device);
         bw_free(e);
         return bw_fail_errno(err, error, "the engine's lock");
     }

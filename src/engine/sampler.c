@@ -187,9 +187,17 @@ void bw_sampler_accept(bw_sampler *s, const int32_t *tokens, int32_t n, int32_t 
     count_add(s, tokens[n - 1], n - 1 >= n_prompt);
 }
 
-bool bw_sampler_is_plain(const bw_sampler *s)
+/* Below a millionth the largest has all the weight, and the division would overflow. */
+static bool is_greedy(const bw_sampler *s)
 {
-    return s->options.temperature <= 0 && !s->has_penalties && s->options.n_logit_bias == 0;
+    return s->options.temperature < 1e-6f;
+}
+
+int32_t bw_sampler_need(const bw_sampler *s)
+{
+    if (s->has_penalties || s->options.n_logit_bias > 0)
+        return 0;
+    return is_greedy(s) ? 1 : s->options.top_k < s->n_vocab ? s->options.top_k : 0;
 }
 
 /* The row after penalties and bias: the model's own where there are none. */
@@ -239,27 +247,37 @@ static bw_status prepare(bw_sampler *s, bw_sample_scratch *scratch, const float 
     return BW_OK;
 }
 
-static int32_t filter(bw_sampler *s, bw_sample_scratch *scratch, const float *row, float largest, double *total)
+/* What follows top-k, for n candidates that are weighed and weigh *total. */
+static int32_t narrow(bw_sampler *s, bw_sample_scratch *scratch, int32_t n, double *total)
 {
     const bw_sampling *o = &s->options;
     bw_candidate *list = scratch->candidates;
-    int32_t n;
-    if (o->top_k > 0 && o->top_k < s->n_vocab) {
-        n = bw_row_top_k(row, s->n_vocab, o->top_k, list, scratch->work);
-        bw_candidates_weigh(list, n, largest, o->temperature);
-        *total = bw_candidates_total(list, n);
-    } else {
-        *total = bw_row_weigh(row, s->n_vocab, largest, o->temperature, scratch->weights, scratch->blocks);
-        /* What is lighter than this cannot be in the top-p set even if every token were: exact, and it leaves few. */
-        float least = o->top_p < 1 ? (float)((1 - (double)o->top_p) * *total / s->n_vocab * 0.999) : 0;
-        least = o->min_p > least ? o->min_p : least; /* min-p would drop these in the end */
-        n = bw_row_gather(row, scratch->weights, scratch->blocks, s->n_vocab, least, list);
-    }
     if (o->top_p < 1)
         n = bw_candidates_top_p(list, n, (double)o->top_p * *total, scratch->work);
     n = bw_candidates_min_weight(list, n, o->min_p);
     *total = bw_candidates_total(list, n);
     return n;
+}
+
+/* The n of top-k, in ascending order of tokens. */
+static int32_t weigh_top_k(bw_sampler *s, bw_sample_scratch *scratch, int32_t n, float largest, double *total)
+{
+    bw_candidates_weigh(scratch->candidates, n, largest, s->options.temperature);
+    *total = bw_candidates_total(scratch->candidates, n);
+    return narrow(s, scratch, n, total);
+}
+
+static int32_t filter(bw_sampler *s, bw_sample_scratch *scratch, const float *row, float largest, double *total)
+{
+    const bw_sampling *o = &s->options;
+    bw_candidate *list = scratch->candidates;
+    if (o->top_k > 0 && o->top_k < s->n_vocab)
+        return weigh_top_k(s, scratch, bw_row_top_k(row, s->n_vocab, o->top_k, list, scratch->work), largest, total);
+    *total = bw_row_weigh(row, s->n_vocab, largest, o->temperature, scratch->weights, scratch->blocks);
+    /* What is lighter than this cannot be in the top-p set even if every token were: exact, and it leaves few. */
+    float least = o->top_p < 1 ? (float)((1 - (double)o->top_p) * *total / s->n_vocab * 0.999) : 0;
+    least = o->min_p > least ? o->min_p : least; /* min-p would drop these in the end */
+    return narrow(s, scratch, bw_row_gather(row, scratch->weights, scratch->blocks, s->n_vocab, least, list), total);
 }
 
 bw_status bw_sampler_filter(bw_sampler *s, bw_sample_scratch *scratch, const float *logits, int32_t *n, double *total,
@@ -313,10 +331,32 @@ bw_status bw_sampler_sample(bw_sampler *s, bw_sample_scratch *scratch, const flo
     out->n_top = 0;
     out->logprob = NAN;
     BW_TRY(prepare(s, scratch, logits, &row, &raw_largest, &largest, err));
-    /* below a millionth the largest has all the weight, and the division would overflow */
-    out->token = s->options.temperature < 1e-6f ? largest : draw(s, scratch, row, row[largest]);
+    out->token = is_greedy(s) ? largest : draw(s, scratch, row, row[largest]);
     if (n_logprobs >= 0)
         fill_logprobs(scratch, logits, raw_largest, n_logprobs, out);
+    return BW_OK;
+}
+
+bw_status bw_sampler_sample_top(bw_sampler *s, bw_sample_scratch *scratch, const float *values, const int32_t *tokens,
+                                bw_sample *out, bw_err *err)
+{
+    *out = (bw_sample){.token = tokens[0], .logprob = NAN};
+    if (tokens[0] < 0)
+        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
+    if (is_greedy(s) || s->options.top_k == 1)
+        return BW_OK;
+    /* Sums of weights depend on their order: in that of draw(), ascending tokens. */
+    bw_candidate *list = scratch->candidates;
+    int32_t n = s->options.top_k;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t at = i;
+        for (; at > 0 && list[at - 1].token > tokens[i]; at--)
+            list[at] = list[at - 1];
+        list[at] = (bw_candidate){.logit = values[i], .token = tokens[i]};
+    }
+    double u = bw_rng_f64(&s->rng), total;
+    n = weigh_top_k(s, scratch, n, values[0], &total);
+    out->token = bw_candidates_pick(list, n, u * total);
     return BW_OK;
 }
 

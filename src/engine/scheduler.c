@@ -357,10 +357,11 @@ static void register_pages(bw_engine *e, bw_session *s)
                                    s->tokens + s->n_registered * BW_KV_PAGE, BW_KV_PAGE);
 }
 
-/* What a step gave: rows of logits, or the token that the device chose in each. */
+/* What a step gave: rows of logits, or what the device found in each: the first token, or the first few. */
 typedef struct results {
     const float *logits; /* [n_outputs, n_vocab], or NULL: */
-    const int32_t *best; /* [n_outputs] */
+    const int32_t *best; /* [n_outputs], or NULL: */
+    bw_lm_top top;
 } results;
 
 static bw_status choose(bw_engine *e, bw_session *s, const results *r, int32_t row, bw_sample *sample, bw_err *err)
@@ -368,10 +369,10 @@ static bw_status choose(bw_engine *e, bw_session *s, const results *r, int32_t r
     if (r->logits)
         return bw_sampler_sample(&s->sampler, &e->scratch, r->logits + (size_t)row * (size_t)e->info.n_vocab,
                                  s->n_logprobs, sample, err);
-    *sample = (bw_sample){.token = r->best[row], .logprob = __builtin_nanf("")};
-    if (sample->token < 0)
-        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
-    return BW_OK;
+    if (r->best)
+        return bw_sampler_sample_top(&s->sampler, &e->scratch, NULL, r->best + row, sample, err);
+    size_t at = (size_t)row * (size_t)r->top.k;
+    return bw_sampler_sample_top(&s->sampler, &e->scratch, r->top.values + at, r->top.tokens + at, sample, err);
 }
 
 /* Choose the next token and pass on its text; *finish says whether that was the last. */
@@ -443,15 +444,31 @@ static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Whether nothing but the largest logit of every row is needed. */
-static bool wants_best(const bw_engine *e, const bw_lm_batch *batch)
+/* How many of the first logits of every row are needed, 0: whole rows, or there are none. */
+static int32_t count_needed(const bw_engine *e, const bw_lm_batch *batch)
 {
-    bool plain = batch->n_outputs > 0 && bw_lm_can_choose(e->lm);
-    for (int32_t i = 0; plain && i < batch->n_seqs; i++) {
+    int32_t most = 0;
+    for (int32_t i = 0; i < batch->n_seqs; i++) {
         const bw_session *s = e->batch_sessions[i];
-        plain = s->n_outputs == 0 || (s->n_logprobs < 0 && !s->echo && bw_sampler_is_plain(&s->sampler));
+        if (s->n_outputs == 0)
+            continue;
+        int32_t n = s->n_logprobs >= 0 || s->echo ? 0 : bw_sampler_need(&s->sampler);
+        if (n == 0)
+            return 0;
+        most = n > most ? n : most;
     }
-    return plain;
+    return most;
+}
+
+/* What need not leave the device stays there. */
+static bw_status run_step(bw_engine *e, const bw_lm_batch *batch, results *r, bw_err *err)
+{
+    int32_t n = count_needed(e, batch);
+    if (n == 1 && bw_lm_can_choose(e->lm))
+        return bw_lm_step_best(e->lm, batch, &r->best, err);
+    if (n > 0 && n <= bw_lm_top_k(e->lm))
+        return bw_lm_step_top(e->lm, batch, &r->top, err);
+    return bw_lm_step(e->lm, batch, &r->logits, err);
 }
 
 /* Nobody who waits will ever be served: tell them all, and whoever owns the engine. */
@@ -481,8 +498,7 @@ static void step(bw_engine *e)
     bw_err err = {0};
     results r = {0};
     int64_t began_ns = bw_clock_now_ns();
-    bw_status status = wants_best(e, &batch) ? bw_lm_step_best(e->lm, &batch, &r.best, &err)
-                                             : bw_lm_step(e->lm, &batch, &r.logits, &err);
+    bw_status status = run_step(e, &batch, &r, &err);
     if (status != BW_OK) {
         bw_log_error("a step of %d tokens failed: %s", (int)batch.n_tokens, err.text);
         if (status == BW_E_LOST) {

@@ -78,6 +78,17 @@ bool bw_lm_can_choose(const bw_lm *lm);
 /* As bw_lm_step, where bw_lm_can_choose: best i32 [n_outputs] is the token with the largest logit of each row, the
  * first of equal ones, or -1 where the row is not finite. Valid until the next step. */
 bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err);
+/* How many of each row's first logits the device itself can find, so that only these need be fetched; 0: it cannot. */
+int32_t bw_lm_top_k(const bw_lm *lm);
+/* values f32, tokens i32 [n_outputs, k]: of each row the k first logits and their tokens, the larger first, of equal
+ * ones the smaller token; a row that is not finite has -1 for its first token. */
+typedef struct bw_lm_top {
+    int32_t k;
+    const float *values;
+    const int32_t *tokens;
+} bw_lm_top;
+/* As bw_lm_step, where bw_lm_top_k is above 0. Valid until the next step. */
+bw_status bw_lm_step_top(bw_lm *lm, const bw_lm_batch *batch, bw_lm_top *top, bw_err *err);
 /* Copy the first n_tokens of a page over another. */
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
 

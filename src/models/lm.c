@@ -115,7 +115,7 @@ static bw_status make_inputs(bw_lm *lm, bw_err *err)
     size_t tokens = (size_t)o->max_tokens, seqs = (size_t)o->max_seqs, outputs = (size_t)o->max_outputs;
     size_t pages = seqs * (size_t)o->max_seq_pages, logits = outputs * (size_t)lm->file->config.n_vocab * 4;
     lm->max_pages = (int32_t)pages;
-    size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs) * sizeof *lm->tokens;
+    size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs * 2) * sizeof *lm->tokens;
     BW_TRY(v->host_alloc(lm->device, bytes, "a step's inputs", &lm->inputs, err));
     memset(lm->inputs.data, 0, bytes);
     if (lm->device->kind != BW_DEVICE_CPU) {
@@ -127,7 +127,10 @@ static bw_status make_inputs(bw_lm *lm, bw_err *err)
     lm->slots = lm->positions + tokens;
     lm->seqs = lm->slots + tokens;
     lm->outputs = lm->seqs + seqs * 4;
-    lm->pages = lm->outputs + outputs;
+    lm->temperatures = lm->outputs + outputs;
+    lm->pages = lm->temperatures + outputs;
+    for (size_t i = 0; i < outputs; i++) /* of BW_ROW_WEIGHT, which nobody asks for */
+        memcpy(&lm->temperatures[i], &(float){1}, sizeof(float));
     return BW_OK;
 }
 
@@ -215,6 +218,7 @@ void bw_lm_free(bw_lm *lm)
     lm->device->vtable->host_release(lm->device, &lm->inputs);
     lm->device->vtable->host_release(lm->device, &lm->host_logits);
     lm->device->vtable->host_release(lm->device, &lm->host_best);
+    lm->device->vtable->host_release(lm->device, &lm->host_top);
     if (lm->cpu)
         bw_device_close(lm->cpu);
     bw_lm_file_close(lm->file);
@@ -291,11 +295,12 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
     return BW_OK;
 }
 
-static bw_status compute(bw_lm *lm, const bw_lm_batch *batch, bw_err *err)
+static bw_status compute(bw_lm *lm, const bw_lm_batch *batch, bw_lm_want want, bw_err *err)
 {
     int32_t n_pages = 0;
     BW_TRY(fill_batch(lm, batch, &n_pages, err));
-    int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, n_pages};
+    int64_t n_best = want == BW_LM_BEST ? batch->n_outputs : 0, n_top = want == BW_LM_TOP ? batch->n_outputs : 0;
+    int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, n_pages, n_best, n_top};
     for (int i = 0; i < lm->n_parts; i++)
         BW_TRY(bw_lm_part_step(lm, &lm->parts[i], dims, err));
     return BW_OK;
@@ -303,7 +308,7 @@ static bw_status compute(bw_lm *lm, const bw_lm_batch *batch, bw_err *err)
 
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err)
 {
-    BW_TRY(compute(lm, batch, err));
+    BW_TRY(compute(lm, batch, BW_LM_LOGITS, err));
     return bw_lm_take_logits(lm, batch->n_outputs, logits, err);
 }
 
@@ -314,8 +319,19 @@ bool bw_lm_can_choose(const bw_lm *lm)
 
 bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err)
 {
-    BW_TRY(compute(lm, batch, err));
+    BW_TRY(compute(lm, batch, BW_LM_BEST, err));
     return bw_lm_take_best(lm, batch->n_outputs, best, err);
+}
+
+int32_t bw_lm_top_k(const bw_lm *lm)
+{
+    return lm->parts[lm->n_parts - 1].top_k;
+}
+
+bw_status bw_lm_step_top(bw_lm *lm, const bw_lm_batch *batch, bw_lm_top *top, bw_err *err)
+{
+    BW_TRY(compute(lm, batch, BW_LM_TOP, err));
+    return bw_lm_take_top(lm, batch->n_outputs, top, err);
 }
 
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)

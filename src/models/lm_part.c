@@ -5,6 +5,8 @@
 #include "bw_log.h"
 #include "bw_mem.h"
 #include "lm_private.h"
+#include "sample/bw_sample.h"
+#include "sample/bw_sample_args.h"
 
 static bool on_gpu(const bw_lm_part *part)
 {
@@ -57,6 +59,40 @@ static void add_inputs(bw_plan *plan, bw_nn_step *step)
     step->outputs = bw_plan_input(plan, BW_I32, 1, (int64_t[]){BW_DIM_OUTPUTS});
 }
 
+static bw_value kept(bw_plan *plan, bw_dtype dtype, int n_dims, int64_t dim0, int64_t dim1)
+{
+    bw_value v = bw_plan_temp(plan, dtype, 0, n_dims, (int64_t[]){dim0, dim1});
+    bw_plan_keep(plan, v);
+    return v;
+}
+
+/* How many of a row's first logits the GPU's kernel of ROW_TOP_K can find, a power of two; 0: too many parts. */
+static int32_t most_top_k(int32_t n_vocab)
+{
+    int32_t n_parts = (n_vocab - 1) / BW_SAMPLE_PART + 1, k = BW_SAMPLE_MOST_K;
+    while (k > 0 && (k > n_vocab || (int64_t)n_parts * k > BW_SAMPLE_CANDIDATES))
+        k /= 2;
+    return k;
+}
+
+/* What spares fetching rows of logits. A step has one of the two, or neither. */
+static void record_choice(bw_lm_part *part)
+{
+    bw_plan *plan = part->plan;
+    int32_t k = part->top_k = most_top_k(part->model.config.n_vocab);
+    part->best = kept(plan, BW_I32, 1, BW_DIM_BEST, 0);
+    part->finite = kept(plan, BW_I32, 1, BW_DIM_BEST, 0);
+    bw_plan_call(plan, BW_OP_ROW_ARGMAX, 1, &part->logits, 2, (bw_value[]){part->best, part->finite}, NULL, 0);
+    if (k == 0)
+        return;
+    part->temperatures = bw_plan_input(plan, BW_F32, 1, (int64_t[]){BW_DIM_TOP});
+    part->values = kept(plan, BW_F32, 2, BW_DIM_TOP, k);
+    part->places = kept(plan, BW_I32, 2, BW_DIM_TOP, k);
+    part->sums = kept(plan, BW_F32, 2, BW_DIM_TOP, BW_ROW_SUMS);
+    bw_plan_call(plan, BW_OP_ROW_TOP_K, 2, (bw_value[]){part->logits, part->temperatures}, 3,
+                 (bw_value[]){part->values, part->places, part->sums}, NULL, 0);
+}
+
 static bw_status record(bw_lm *lm, bw_lm_part *part, bw_value *caches, bw_err *err)
 {
     size_t n_layers = (size_t)part->model.config.n_layers;
@@ -72,16 +108,8 @@ static bw_status record(bw_lm *lm, bw_lm_part *part, bw_value *caches, bw_err *e
         bw_plan_keep(part->plan, part->x);
     } else {
         bw_plan_keep(part->plan, part->logits);
-        if (on_gpu(part)) {
-            bw_value out[2];
-            for (int i = 0; i < 2; i++) {
-                out[i] = bw_plan_temp(part->plan, BW_I32, 0, 1, (int64_t[]){BW_DIM_OUTPUTS});
-                bw_plan_keep(part->plan, out[i]);
-            }
-            bw_plan_call(part->plan, BW_OP_ROW_ARGMAX, 1, &part->logits, 2, out, NULL, 0);
-            part->best = out[0];
-            part->finite = out[1];
-        }
+        if (on_gpu(part))
+            record_choice(part);
     }
     return bw_plan_finish(part->plan, err);
 }
@@ -90,7 +118,8 @@ static bw_status make_plan(bw_lm *lm, bw_lm_part *part, bw_err *err)
 {
     const bw_lm_options *o = &lm->options;
     const bw_device_vtable *v = part->device->vtable;
-    int64_t max[BW_DIM_COUNT] = {o->max_tokens, o->max_outputs, o->max_seqs, lm->max_pages};
+    int64_t max[BW_DIM_COUNT] = {o->max_tokens, o->max_outputs, o->max_seqs,
+                                 lm->max_pages, o->max_outputs, o->max_outputs};
     BW_TRY(bw_plan_new(part->device, max, o->variant, &part->plan, err));
     add_inputs(part->plan, &part->step);
     size_t n_layers = (size_t)part->model.config.n_layers;
@@ -112,9 +141,14 @@ static bw_status make_plan(bw_lm *lm, bw_lm_part *part, bw_err *err)
     bind_input(lm, part, part->step.seqs, lm->seqs);
     bind_input(lm, part, part->step.pages, lm->pages);
     bind_input(lm, part, part->step.outputs, lm->outputs);
+    if (part->top_k > 0)
+        bind_input(lm, part, part->temperatures, lm->temperatures);
     if (part->first > 0)
         bw_plan_bind(part->plan, part->x, part->x_in.data);
-    return BW_OK;
+    if (part->top_k == 0)
+        return BW_OK;
+    size_t row = (size_t)part->top_k * 8 + BW_ROW_SUMS * 4;
+    return v->host_alloc(part->device, (size_t)o->max_outputs * row, "candidates", &lm->host_top, err);
 }
 
 bw_status bw_lm_part_init(bw_lm *lm, bw_device *device, int32_t first, int32_t end, bw_progress *progress, bw_err *err)
@@ -252,6 +286,24 @@ bw_status bw_lm_take_best(bw_lm *lm, int32_t n_outputs, const int32_t **best, bw
         if (!finite[i])
             host[i] = -1;
     *best = host;
+    return BW_OK;
+}
+
+bw_status bw_lm_take_top(bw_lm *lm, int32_t n_outputs, bw_lm_top *top, bw_err *err)
+{
+    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    const bw_device_vtable *v = last->device->vtable;
+    size_t n = (size_t)n_outputs, k = (size_t)last->top_k, most = (size_t)lm->options.max_outputs;
+    float *values = lm->host_top.data, *sums = values + 2 * most * k;
+    int32_t *tokens = (int32_t *)(void *)(values + most * k);
+    BW_TRY(v->download_later(last->device, values, bw_plan_data(last->plan, last->values), n * k * 4, err));
+    BW_TRY(v->download_later(last->device, tokens, bw_plan_data(last->plan, last->places), n * k * 4, err));
+    BW_TRY(v->download_later(last->device, sums, bw_plan_data(last->plan, last->sums), n * BW_ROW_SUMS * 4, err));
+    BW_TRY(v->synchronise(last->device, err));
+    for (size_t i = 0; i < n; i++)
+        if (sums[i * BW_ROW_SUMS + BW_ROW_FINITE] == 0)
+            tokens[i * k] = -1;
+    *top = (bw_lm_top){last->top_k, values, tokens};
     return BW_OK;
 }
 

@@ -18,7 +18,15 @@ typedef int32_t bw_value; /* BW_NO_VALUE where an optional input is absent */
 enum { BW_NO_VALUE = -1 };
 
 /* Symbolic first dimensions. */
-enum { BW_DIM_TOKENS = -1, BW_DIM_OUTPUTS = -2, BW_DIM_SEQS = -3, BW_DIM_PAGES = -4, BW_DIM_COUNT = 4 };
+enum {
+    BW_DIM_TOKENS = -1,
+    BW_DIM_OUTPUTS = -2,
+    BW_DIM_SEQS = -3,
+    BW_DIM_PAGES = -4,
+    BW_DIM_BEST = -5, /* outputs whose first logit is wanted, or whose first few are: as many as outputs, or 0, which */
+    BW_DIM_TOP = -6,  /* leaves the calls out */
+    BW_DIM_COUNT = 6
+};
 
 /* max_dims: the largest value of each symbolic dimension, [BW_DIM_COUNT] in the order above. variant: a kernel variant
  * forced on every call, such as "ref", or NULL. */

@@ -80,6 +80,97 @@ static void device_chooses(void **state)
     fake_reset();
 }
 
+/* One request's text; *top_steps: how many of its steps fetched candidates alone. */
+static void top_k_text(int32_t top_k, int32_t device_top_k, float penalty, int n_logprobs, bw_str *text,
+                       int64_t *top_steps)
+{
+    fake_reset();
+    fake.can_choose = device_top_k > 0;
+    fake.top_k = device_top_k;
+    bw_engine *e = make_engine(64, 2, 0, 0);
+    bw_request request = make_request("abc", 30);
+    request.sampling.temperature = 1.5f;
+    request.sampling.top_k = top_k;
+    request.sampling.top_p = 0.95f;
+    request.sampling.min_p = 0.01f;
+    request.sampling.seed = 7;
+    request.sampling.has_seed = true;
+    request.sampling.repetition_penalty = penalty;
+    request.n_logprobs = n_logprobs;
+    request.ignore_eos = true;
+    outcome o;
+    run_request(e, &request, &o);
+    assert_int_equal(o.n_tokens, 30);
+    bw_str_clear(text);
+    bw_str_add(text, o.text.data);
+    *top_steps = fake_get_counts().top_steps;
+    outcome_deinit(&o);
+    bw_engine_free(e);
+}
+
+/* Where the device finds the first few logits, requests with top-k get the same text as from whole rows. */
+static void device_finds_top_k(void **state)
+{
+    (void)state;
+    static const int32_t top_ks[] = {1, 2, 5, 40, 41, 0, 1000};
+    bw_str text[2] = {0};
+    int64_t steps;
+    for (size_t i = 0; i < sizeof top_ks / sizeof *top_ks; i++) {
+        int32_t k = top_ks[i];
+        top_k_text(k, 0, 1, -1, &text[0], &steps);
+        assert_int_equal(steps, 0);
+        top_k_text(k, 40, 1, -1, &text[1], &steps);
+        assert_true(k > 1 && k <= 40 ? steps >= 30 : steps == 0); /* of one the device knows the token */
+        assert_string_equal(text[0].data, text[1].data);
+    }
+    top_k_text(40, 40, 1.2f, -1, &text[0], &steps);
+    assert_int_equal(steps, 0);
+    top_k_text(40, 40, 1, 3, &text[0], &steps);
+    assert_int_equal(steps, 0);
+    top_k_text(40, 40, 1, -1, &text[1], &steps);
+    assert_string_equal(text[0].data, text[1].data);
+    bw_str_deinit(&text[0]);
+    bw_str_deinit(&text[1]);
+    fake_reset();
+}
+
+/* A greedy request beside one with top-k takes the first of the candidates; numbers that are not finite are refused. */
+static void device_finds_top_k_of_many(void **state)
+{
+    (void)state;
+    fake.can_choose = true;
+    fake.top_k = 40;
+    bw_engine *e = make_engine(4096, 2, 0, 0);
+    bw_request greedy = make_request("xyz", 20), other = make_request("abc", 3000);
+    greedy.ignore_eos = other.ignore_eos = true;
+    other.sampling.temperature = 1;
+    other.sampling.top_k = 40;
+    bw_session *session;
+    bw_err err = {0};
+    outcome alone, beside, broken;
+    run_request(e, &greedy, &alone);
+    assert_int_equal(fake_get_counts().top_steps, 0);
+    fake.step_us = 1000; /* so that the other one is not done before */
+    assert_ok(bw_engine_submit(e, &other, &session, &err), err);
+    run_request(e, &greedy, &beside);
+    assert_true(fake_get_counts().top_steps >= 19);
+    assert_string_equal(alone.text.data, beside.text.data);
+    bw_session_free(session);
+    outcome_deinit(&alone);
+    outcome_deinit(&beside);
+    bw_engine_free(e);
+    fake_reset();
+    fake.top_k = 40;
+    fake.nan_step = 2;
+    e = make_engine(64, 2, 0, 0);
+    other.max_tokens = 20;
+    run_request(e, &other, &broken);
+    assert_int_equal(broken.last.type, BW_EVENT_ERROR);
+    outcome_deinit(&broken);
+    bw_engine_free(e);
+    fake_reset();
+}
+
 static void stop_strings(void **state)
 {
     (void)state;
@@ -498,12 +589,13 @@ static void failing_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(generates_script, setup), cmocka_unit_test_setup(stop_strings, setup),
-        cmocka_unit_test_setup(end_tokens, setup),       cmocka_unit_test_setup(refusals, setup),
-        cmocka_unit_test_setup(padding_tokens, setup),   cmocka_unit_test_setup(bad_options, setup),
-        cmocka_unit_test_setup(queue_and_cancel, setup), cmocka_unit_test_setup(close_with_sessions, setup),
-        cmocka_unit_test_setup(notifies, setup),         cmocka_unit_test_setup(failing_step, setup),
-        cmocka_unit_test_setup(failing_batch, setup),    cmocka_unit_test_setup(device_chooses, setup),
+        cmocka_unit_test_setup(generates_script, setup),   cmocka_unit_test_setup(stop_strings, setup),
+        cmocka_unit_test_setup(end_tokens, setup),         cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(padding_tokens, setup),     cmocka_unit_test_setup(bad_options, setup),
+        cmocka_unit_test_setup(queue_and_cancel, setup),   cmocka_unit_test_setup(close_with_sessions, setup),
+        cmocka_unit_test_setup(notifies, setup),           cmocka_unit_test_setup(failing_step, setup),
+        cmocka_unit_test_setup(failing_batch, setup),      cmocka_unit_test_setup(device_chooses, setup),
+        cmocka_unit_test_setup(device_finds_top_k, setup), cmocka_unit_test_setup(device_finds_top_k_of_many, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 fake_settings fake;
 
 static struct {
-    _Atomic int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps;
+    _Atomic int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps, top_steps;
 } counts;
 
 struct bw_lm_file {
@@ -41,14 +41,15 @@ fake_counts fake_get_counts(void)
                          .max_batch_tokens = counts.max_batch_tokens,
                          .max_seqs = counts.max_seqs,
                          .mixed_steps = counts.mixed_steps,
-                         .chosen_steps = counts.chosen_steps};
+                         .chosen_steps = counts.chosen_steps,
+                         .top_steps = counts.top_steps};
 }
 
 void fake_reset(void)
 {
     fake = (fake_settings){0};
     counts.steps = counts.tokens = counts.rows = counts.copies = 0;
-    counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = counts.chosen_steps = 0;
+    counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = counts.chosen_steps = counts.top_steps = 0;
 }
 
 bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
@@ -160,6 +161,43 @@ bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **b
     }
     counts.chosen_steps++;
     *best = chosen;
+    return BW_OK;
+}
+
+int32_t bw_lm_top_k(const bw_lm *lm)
+{
+    (void)lm;
+    return fake.top_k;
+}
+
+bw_status bw_lm_step_top(bw_lm *lm, const bw_lm_batch *batch, bw_lm_top *top, bw_err *err)
+{
+    static float values[4096];
+    static int32_t tokens[4096];
+    const float *logits;
+    BW_TRY(bw_lm_step(lm, batch, &logits, err));
+    for (int32_t i = 0; i < batch->n_outputs; i++) {
+        const float *row = logits + (size_t)i * (size_t)lm->n_vocab;
+        int32_t *first = tokens + (size_t)i * (size_t)fake.top_k;
+        bool finite = true;
+        for (int32_t t = 0; t < lm->n_vocab; t++)
+            finite = finite && isfinite(row[t]);
+        for (int32_t k = 0; k < fake.top_k; k++) {
+            int32_t best = -1; /* of those that come after the last one */
+            for (int32_t t = 0; t < lm->n_vocab; t++) {
+                bool is_left =
+                    k == 0 || row[t] < row[first[k - 1]] || (row[t] == row[first[k - 1]] && t > first[k - 1]);
+                if (is_left && (best < 0 || row[t] > row[best]))
+                    best = t;
+            }
+            first[k] = best;
+            values[(size_t)i * (size_t)fake.top_k + (size_t)k] = row[best];
+        }
+        if (!finite)
+            first[0] = -1;
+    }
+    counts.top_steps++;
+    *top = (bw_lm_top){fake.top_k, values, tokens};
     return BW_OK;
 }
 

@@ -174,6 +174,80 @@ static void candidates_are_exact(void **state)
     assert_true(checked > 700);
 }
 
+static int compare_candidates(const void *a, const void *b)
+{
+    const bw_candidate *x = a, *y = b;
+    return x->logit > y->logit || (x->logit == y->logit && x->token < y->token) ? -1 : 1;
+}
+
+/* From the first few of a row comes what comes from the whole row, draw for draw. */
+static void first_few_are_enough(void **state)
+{
+    (void)state;
+    static float row[MAX_VOCAB], values[MAX_VOCAB];
+    static bw_candidate order[MAX_VOCAB];
+    static int32_t tokens[MAX_VOCAB];
+    bw_rng rng;
+    bw_err err = {0};
+    bw_rng_init(&rng, 6);
+    int64_t checked = 0, alike = 0;
+    for (int trial = 0; trial < 600; trial++) {
+        int32_t n_vocab = 2 + (int32_t)bw_rng_below(&rng, trial % 10 == 0 ? MAX_VOCAB - 2 : 300);
+        bool coarse = bw_rng_below(&rng, 2) == 0; /* equal logits also where top-k cuts, 0 and -0 among them */
+        double spread = (double)uniform(&rng, 0.1, 15);
+        for (int32_t i = 0; i < n_vocab; i++) {
+            row[i] = (float)(bw_rng_normal(&rng) * spread);
+            row[i] = coarse ? roundf(row[i]) : row[i];
+            order[i] = (bw_candidate){.logit = row[i], .token = i};
+        }
+        qsort(order, (size_t)n_vocab, sizeof *order, compare_candidates);
+        bw_sampling o = random_options(&rng, n_vocab);
+        o.repetition_penalty = 1;
+        o.frequency_penalty = o.presence_penalty = 0;
+        o.temperature = trial % 7 == 0 ? 1e-7f * (float)(trial % 2) : o.temperature;
+        o.seed = (uint64_t)trial;
+        bw_sampler whole, few;
+        bw_sample_scratch scratch;
+        assert_ok(bw_sampler_init(&whole, &o, n_vocab, 200, &err), err);
+        assert_ok(bw_sampler_init(&few, &o, n_vocab, 200, &err), err);
+        assert_ok(bw_sample_scratch_init(&scratch, n_vocab, &err), err);
+        int32_t need = bw_sampler_need(&few);
+        assert_int_equal(need, trial % 7 == 0 ? 1 : o.top_k < n_vocab ? o.top_k : 0);
+        for (int32_t i = 0; i < need; i++) {
+            values[i] = order[i].logit;
+            tokens[i] = order[i].token;
+        }
+        for (int i = 0; i < 40 && need > 0; i++, checked++) {
+            bw_sample a, b;
+            assert_ok(bw_sampler_sample(&whole, &scratch, row, -1, &a, &err), err);
+            assert_ok(bw_sampler_sample_top(&few, &scratch, need == 1 ? NULL : values, tokens, &b, &err), err);
+            assert_int_equal(a.token, b.token);
+            assert_true(isnan(b.logprob) && b.n_top == 0);
+            alike += a.token == order[0].token;
+        }
+        tokens[0] = -1;
+        if (need > 0)
+            assert_int_equal(bw_sampler_sample_top(&few, &scratch, values, tokens, &(bw_sample){0}, &err), BW_E_DEVICE);
+        bw_sampler_deinit(&whole);
+        bw_sampler_deinit(&few);
+        bw_sample_scratch_deinit(&scratch);
+    }
+    assert_true(checked > 8000 && alike < checked * 9 / 10);
+    /* who needs more than the model's own row */
+    bw_sampler s;
+    bw_logit_bias bias = {3, 1};
+    bw_sampling o = {.temperature = 1, .top_p = 1, .top_k = 5, .repetition_penalty = 1.1f};
+    assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
+    assert_int_equal(bw_sampler_need(&s), 0);
+    bw_sampler_deinit(&s);
+    o.repetition_penalty = 1;
+    o.logit_bias = &bias;
+    o.n_logit_bias = 1;
+    assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
+    assert_int_equal(bw_sampler_need(&s), 0);
+    bw_sampler_deinit(&s);
+}
+
 /* The chi-square value that is exceeded with probability 1e-6 (Wilson and Hilferty's approximation). */
 static double chi_square_limit(int32_t freedom)
 {
@@ -434,9 +508,13 @@ static void large_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(candidates_are_exact),     cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(greedy_and_logprobs),      cmocka_unit_test(bad_rows),
-        cmocka_unit_test(counts_follow_the_window), cmocka_unit_test(large_vocabulary),
+        cmocka_unit_test(candidates_are_exact),
+        cmocka_unit_test(first_few_are_enough),
+        cmocka_unit_test(draws_follow_the_distribution),
+        cmocka_unit_test(greedy_and_logprobs),
+        cmocka_unit_test(bad_rows),
+        cmocka_unit_test(counts_follow_the_window),
+        cmocka_unit_test(large_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,8 @@ int hipHostFree(void *address)
     return 0;
 }
 
+EXPORT int64_t sim_downloaded_bytes; /* since the library was loaded */
+
 static int copy(void *dst, const void *src, size_t n_bytes, int kind)
 {
     if (is_device(dst, n_bytes) != (kind != BW_HIP_DEVICE_TO_HOST) ||
@@ -323,6 +325,8 @@ static int copy(void *dst, const void *src, size_t n_bytes, int kind)
         return INVALID;
     }
     memmove(dst, src, n_bytes);
+    if (kind == BW_HIP_DEVICE_TO_HOST)
+        sim_downloaded_bytes += (int64_t)n_bytes;
     return 0;
 }
 
