@@ -30,8 +30,8 @@ template <int LOW, int HIGH, int SCALE, int ZERO, int TABLE> struct bw_blocks {
     static constexpr bool HAS_HALVES = SCALE == BW_SCALE_K2 || SCALE == BW_SCALE_K6; /* a scale for each 16 */
     static constexpr bool HAS_OFFSET = SCALE == BW_SCALE_DM || SCALE == BW_SCALE_K4 || SCALE == BW_SCALE_K2;
     static constexpr int zero = ZERO;
-    /* Workgroups that must find room on a unit where there is one row of activations: q4_k's would miss the next step of
-     * occupancy by four registers. */
+    /* Workgroups that must find room on a unit where there is one row of activations: q4_k's would miss the next step
+     * of occupancy by four registers. */
     static constexpr int LEAST = SCALE == BW_SCALE_K4 && HIGH == 0 ? 4 : 1;
 
     uint32_t low[LOW], high[HIGH ? HIGH : 1], sub, scale; /* as they lie in memory */
