@@ -1,6 +1,6 @@
 /* Matrix products by the vendor's library: cuBLASLt, hipBLASLt, rocBLAS, each loaded at run time where it is there.
  * None is needed: every caller has its own kernel, and asks here only whether the library is faster. BW_GPU_LIBRARIES=0
- * in the environment hides them; BW_GPU_LIBRARIES=1 is for tests. */
+ * in the environment hides them; =always takes them without a trial, for tests. */
 #ifndef BW_GPU_LIBRARY_H
 #define BW_GPU_LIBRARY_H
 
@@ -22,7 +22,7 @@ typedef struct bw_gpu_product {
 
 /* "cublasLt", or NULL where there is none for this device. Loads it at the first call. */
 const char *bw_gpu_library(bw_device *device);
-/* Whether it is to be used wherever it has a kernel, BW_GPU_LIBRARIES=1, however small the product. */
+/* Whether it is to be used wherever it has a kernel, BW_GPU_LIBRARIES=always, however small the product. */
 bool bw_gpu_library_is_forced(bw_device *device);
 /* Enqueue on the device's stream; may be recorded into a graph. Fails where the library has no kernel for it. */
 bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err);

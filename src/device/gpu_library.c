@@ -161,7 +161,7 @@ static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
     const char *wish = getenv("BW_GPU_LIBRARIES");
     if (wish && strcmp(wish, "0") == 0)
         return;
-    l->is_forced = wish && strcmp(wish, "1") == 0;
+    l->is_forced = wish && strcmp(wish, "always") == 0;
     pthread_once(g->device.kind == BW_DEVICE_CUDA ? &once_cuda : &once_hip,
                  g->device.kind == BW_DEVICE_CUDA ? load_cuda : load_hip);
     const lt_library *lt = g->device.kind == BW_DEVICE_CUDA ? &cublas_lt : &hipblas_lt;

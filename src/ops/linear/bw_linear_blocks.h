@@ -12,7 +12,7 @@ enum {
     BW_SCALE_D,  /* f16 per 32: d (q - zero) */
     BW_SCALE_DM, /* two f16 per 32: d q + m */
     BW_SCALE_E8, /* an exponent per 32: 2^(e - 128) q */
-    BW_SCALE_K4, /* d, dmin f16 per 256; bytes scale, min per 32: d scale q - dmin min */
+    BW_SCALE_K4, /* d, dmin f16 per 256; six bits each, scale, min per 32: d scale q - dmin min */
     BW_SCALE_K2, /* d, dmin f16 per 256; nibbles scale, min per 16: the same */
     BW_SCALE_K6, /* d f16 per 256; a signed byte per 16: d scale (q - zero) */
     BW_SCALE_XS  /* d f16 per 256; a signed byte per 32: d scale q */
@@ -30,8 +30,12 @@ template <int LOW, int HIGH, int SCALE, int ZERO, int TABLE> struct bw_blocks {
     static constexpr bool HAS_HALVES = SCALE == BW_SCALE_K2 || SCALE == BW_SCALE_K6; /* a scale for each 16 */
     static constexpr bool HAS_OFFSET = SCALE == BW_SCALE_DM || SCALE == BW_SCALE_K4 || SCALE == BW_SCALE_K2;
     static constexpr int zero = ZERO;
+    /* Workgroups that must find room on a unit where there is one row of activations: q4_k's would miss the next step
+     * of occupancy by four registers. */
+    static constexpr int LEAST = SCALE == BW_SCALE_K4 && HIGH == 0 ? 4 : 1;
 
     uint32_t low[LOW], high[HIGH ? HIGH : 1], sub, scale; /* as they lie in memory */
+    uint32_t upper, shift; /* K4: the upper bits of all eight scales, and where this block's are */
 
     /* Block b of a row. */
     BW_DEVICE_SPECIAL void load(const uint8_t *row, const bw_linear_args &p, int b)
@@ -64,6 +68,13 @@ template <int LOW, int HIGH, int SCALE, int ZERO, int TABLE> struct bw_blocks {
         } else if constexpr (SCALE == BW_SCALE_XS) {
             sub = row[p.sub + b];
             scale = *(const uint16_t *)(row + p.d + 2 * (b / 8));
+        } else if constexpr (SCALE == BW_SCALE_K4) {
+            const uint8_t *head = row + p.sub + b / 8 * 16;
+            const uint64_t first = *(const uint64_t *)head;
+            sub = head[8 + b % 8];
+            scale = (uint32_t)first;
+            upper = (uint32_t)(first >> 32);
+            shift = (uint32_t)b % 8 * 4;
         } else {
             sub = *(const uint16_t *)(row + p.sub + 2 * b);
             if constexpr (SCALE == BW_SCALE_K6)
@@ -121,8 +132,9 @@ template <int LOW, int HIGH, int SCALE, int ZERO, int TABLE> struct bw_blocks {
             b.d[0] = b.d[1] = d;
             b.o[0] = b.o[1] = m;
         } else if constexpr (SCALE == BW_SCALE_K4) {
-            b.d[0] = b.d[1] = d * (float)(sub & 255);
-            b.o[0] = b.o[1] = -m * (float)(sub >> 8);
+            const uint32_t q = upper >> shift;
+            b.d[0] = b.d[1] = d * (float)((sub & 15) | (q & 3) << 4);
+            b.o[0] = b.o[1] = -m * (float)(sub >> 4 | (q & 12) << 2);
         } else if constexpr (SCALE == BW_SCALE_K2) {
             b.d[0] = d * (float)(sub & 15);
             b.d[1] = d * (float)(sub >> 8 & 15);

@@ -132,14 +132,14 @@ typedef struct linear_case {
 } linear_case;
 
 /* What matrix units add to an element's error: GPUs round to 16 bits what they multiply when there are more than
- * BW_LINEAR_FEW rows (and always for blocks in GGUF's own order), float weights' activations (quantised weights' arrive
- * rounded) and quantised weights. Roundings are independent, so the errors of k products of mean size 1 add up to
- * sqrt(k) of one's, at most 2^-11 of it (bf16 2^-8), 0.4 of that on average; a scale's and a weight's own rounding are
- * two; 4 is then six standard deviations. */
+ * BW_LINEAR_FEW rows (and always for blocks of packed types that are in GGUF's own order), float weights' activations
+ * (quantised weights' arrive rounded) and quantised weights. Roundings are independent, so the errors of k products of
+ * mean size 1 add up to sqrt(k) of one's, at most 2^-11 of it (bf16 2^-8), 0.4 of that on average; a scale's and a
+ * weight's own rounding are two; 4 is then six standard deviations. */
 static double half_step(bw_case_sink *sink, bw_dtype dtype, bool is_packed, int64_t t, int64_t k)
 {
     bool has_planes = bw_linear_choose_layout(bw_cases_device(sink), dtype, 1, 256) != BW_LAYOUT_PLAIN;
-    bool is_exact = t <= BW_LINEAR_FEW && ((is_packed && has_planes) || !bw_dtype_is_quantised(dtype));
+    bool is_exact = t <= BW_LINEAR_FEW && (is_packed || !has_planes);
     if (bw_cases_device(sink)->kind == BW_DEVICE_CPU || is_exact || dtype == BW_F32)
         return 0;
     return 4 * (dtype == BW_BF16 ? 0x1p-8 : 0x1p-11) * sqrt((double)k);
@@ -191,6 +191,9 @@ void bw_op_linear_cases(bw_case_sink *sink)
         if (!bw_dtype_is_quantised(dtype) || bw_can_encode(dtype))
             continue;
         try_linear(sink, (linear_case){dtype, 20, 256, 1, true, false, 0});
+        try_linear(sink, (linear_case){dtype, 7, 768, 2, true, true, 1});
+        try_linear(sink, (linear_case){dtype, 33, 512, 3, true, false, 0});
+        try_linear(sink, (linear_case){dtype, 10, 2560, 8, true, true, 0}); /* more than a round of threads */
         try_linear(sink, (linear_case){dtype, 5, 512, 12, true, true, 1});
         try_linear(sink, (linear_case){dtype, 9, 256, 70, true, true, 0});
     }

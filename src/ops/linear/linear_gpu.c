@@ -1,7 +1,8 @@
 /* LINEAR's and QUANTISE_ACT's launches: which kernel by the number of activation rows, and what stands in the scratch.
  * A launch depends on the tensors' dims and types only, so a plan may capture it.
  *
- *   up to BW_LINEAR_FEW rows    linear_vec_*: no matrix units, f32 or 8-bit activations
+ *   up to BW_LINEAR_FEW rows    linear_vec_*: no matrix units, f32 or 8-bit activations; also weights in GGUF's
+ *                               blocks of the types that have no planes
  *   up to BW_LINEAR_SOME        linear_some_*: matrix units, weights decoded in registers
  *   more                        linear_big/small/part_*, or the vendor's library; quantised weights become f16 in
  * pieces
@@ -142,9 +143,18 @@ static int64_t piece_bytes(const bw_op_call *call)
     return bw_dtype_is_quantised(w->dtype) ? aligned(piece_rows(w) * 2 * w->dims[1]) : 0;
 }
 
+/* Whether w is of a type without planes (linear_vec_grid.hip), which so lies as GGUF has it. */
+static bool has_grid(const bw_tensor *w)
+{
+    bw_planes planes;
+    return bw_dtype_is_quantised(w->dtype) && !bw_planes_init(&planes, w->dtype, w->dims[1]);
+}
+
 size_t bw_linear_gpu_scratch(const bw_op_call *call)
 {
     int64_t t = call->in[0]->dims[0];
+    if (t <= BW_LINEAR_FEW && has_grid(call->in[1]))
+        return 0;
     bool is_plain = bw_dtype_is_quantised(call->in[1]->dtype) && !call->in[1]->layout;
     if (t <= BW_LINEAR_SOME && is_plain)
         return (size_t)(act_bytes(call) + piece_bytes(call));
@@ -403,7 +413,7 @@ static struct job make_job(const bw_op_call *call, bw_device *device)
         j.p.w_row = planes.row_bytes;
         j.p.x_row = BW_ACT_HALF_BYTES(w->dims[1]);
     } else {
-        j.p.w_row = (w->dims[0] > 1 ? w->strides[0] : w->dims[1]) * bw_dtype_block_bytes(w->dtype);
+        j.p.w_row = bw_dtype_bytes(w->dtype, w->dims[0] > 1 ? w->strides[0] : w->dims[1]);
         j.p.x_row = x->strides[0] * 4;
         j.p.x_is_aligned = is_aligned(x->data, j.p.x_row);
     }
@@ -420,7 +430,7 @@ bw_status bw_linear_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
         return j.p.t <= BW_LINEAR_SOME ? run_some(&j, err) : run_pieces(&j, err);
     }
     if (bw_dtype_is_quantised(w->dtype))
-        return run_blocks(&j, err);
+        return j.p.t <= BW_LINEAR_FEW && has_grid(w) ? run_few(&j, err) : run_blocks(&j, err);
     if (!has_even_rows(w) || !(is_half(w->dtype) || w->dtype == BW_F32))
         return run_any(&j, err);
     if (j.p.t <= BW_LINEAR_FEW || w->dtype == BW_F32)

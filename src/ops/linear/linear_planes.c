@@ -22,8 +22,8 @@ static const struct type types[BW_DTYPE_COUNT] = {
     [BW_Q4_0] = {16, 0, 0, 2, SCALE_D, 8, NULL},    [BW_Q4_1] = {16, 0, 0, 4, SCALE_DM, 0, NULL},
     [BW_Q5_0] = {16, 4, 0, 2, SCALE_D, 16, NULL},   [BW_Q5_1] = {16, 4, 0, 4, SCALE_DM, 0, NULL},
     [BW_Q8_0] = {32, 0, 0, 2, SCALE_D, 0, NULL},    [BW_IQ4_NL] = {16, 0, 0, 2, SCALE_D, 0, iq4},
-    [BW_MXFP4] = {16, 0, 0, 1, SCALE_E8, 0, e2m1},  [BW_Q4_K] = {16, 0, 16, 4, SCALE_K4, 0, NULL},
-    [BW_Q5_K] = {16, 4, 16, 4, SCALE_K4, 0, NULL},  [BW_IQ4_XS] = {16, 0, 8, 2, SCALE_XS, 0, iq4},
+    [BW_MXFP4] = {16, 0, 0, 1, SCALE_E8, 0, e2m1},  [BW_Q4_K] = {16, 0, 16, 0, SCALE_K4, 0, NULL},
+    [BW_Q5_K] = {16, 4, 16, 0, SCALE_K4, 0, NULL},  [BW_IQ4_XS] = {16, 0, 8, 2, SCALE_XS, 0, iq4},
     [BW_Q2_K] = {8, 0, 16, 4, SCALE_K2, 0, NULL},   [BW_Q3_K] = {8, 4, 16, 2, SCALE_K6, 4, NULL},
     [BW_Q6_K] = {16, 8, 16, 2, SCALE_K6, 32, NULL},
 };
@@ -91,27 +91,30 @@ static void split_bits(const uint8_t *q, uint8_t *dst)
     }
 }
 
-/* The six-bit scales and minimums of q4_k and q5_k (bytes 0..3 and 4..7 have 0..3 in their low bits; 8..11 the low
- * nibbles of 4..7, whose upper bits stand on top of the others). */
-static void split_k4(const uint8_t *p, uint8_t *dst)
+/* The head of a block of q4_k or q5_k: d and dmin, then six-bit scales and minimums (bytes 0..3 and 4..7 have 0..3 in
+ * their low bits; 8..11 the low nibbles of 4..7, whose upper bits stand on top of the others). */
+static void pack_k4(const uint8_t *b, uint8_t *dst)
 {
-    for (int i = 0; i < 4; i++) {
-        dst[2 * i] = p[i] & 63;
-        dst[2 * i + 1] = p[4 + i] & 63;
-        dst[8 + 2 * i] = (uint8_t)((p[8 + i] & 15) | p[i] >> 6 << 4);
-        dst[9 + 2 * i] = (uint8_t)(p[8 + i] >> 4 | p[4 + i] >> 6 << 4);
+    const uint8_t *p = b + 4;
+    uint32_t high = 0;
+    memcpy(dst, b, 4);
+    for (int i = 0; i < 8; i++) {
+        int scale = i < 4 ? p[i] & 63 : (p[4 + i] & 15) | p[i - 4] >> 6 << 4;
+        int minimum = i < 4 ? p[4 + i] & 63 : p[4 + i] >> 4 | p[i] >> 6 << 4;
+        high |= (uint32_t)(scale >> 4 | minimum >> 4 << 2) << 4 * i;
+        dst[8 + i] = (uint8_t)((scale & 15) | (minimum & 15) << 4);
     }
+    store32(dst + 4, high);
 }
 
-static void pack_k45(const uint8_t *b, bool is_5, uint8_t *low, uint8_t *high, uint8_t *sub, uint8_t *d)
+static void pack_k45(const uint8_t *b, bool is_5, uint8_t *low, uint8_t *high, uint8_t *sub)
 {
     const uint8_t *q = b + (is_5 ? 48 : 16);
     for (int c = 0; c < 4; c++)
         split_nibbles(q + 32 * c, low + 32 * c, low + 32 * c + 16);
     if (is_5)
         split_bits(b + 16, high);
-    split_k4(b + 4, sub);
-    memcpy(d, b, 4);
+    pack_k4(b, sub);
 }
 
 static void pack_q6_k(const uint8_t *b, uint8_t *low, uint8_t *high, uint8_t *sub, uint8_t *d)
@@ -186,7 +189,7 @@ void bw_planes_pack_row(const bw_planes *planes, bw_dtype dtype, int64_t k, cons
             break;
         case BW_Q4_K:
         case BW_Q5_K:
-            pack_k45(src, dtype == BW_Q5_K, low, high, sub, d);
+            pack_k45(src, dtype == BW_Q5_K, low, high, sub);
             break;
         case BW_Q6_K:
             pack_q6_k(src, low, high, sub, d);
@@ -255,6 +258,7 @@ static void scale_of(const struct type *t, const uint8_t *row, const bw_planes *
                      float *m)
 {
     const uint8_t *at = row + planes->d, *sub = row + planes->sub;
+    uint32_t q;
     *d = *m = 0;
     switch (t->scale) {
     case SCALE_D:
@@ -268,8 +272,10 @@ static void scale_of(const struct type *t, const uint8_t *row, const bw_planes *
         *d = bw_f32_from_bits(at[b] < 2 ? 0x00200000u << at[b] : (uint32_t)(at[b] - 1) << 23);
         break;
     case SCALE_K4:
-        *d = f16_at(at + b / 8 * 4) * (float)sub[2 * b];
-        *m = f16_at(at + b / 8 * 4 + 2) * (float)sub[2 * b + 1];
+        sub += b / 8 * 16;
+        q = load32(sub + 4) >> b % 8 * 4;
+        *d = f16_at(sub) * (float)((sub[8 + b % 8] & 15) | (q & 3) << 4);
+        *m = f16_at(sub + 2) * (float)(sub[8 + b % 8] >> 4 | (q & 12) << 2);
         break;
     case SCALE_K2:
         *d = f16_at(at + b / 8 * 4) * (float)(sub[2 * b + half] & 15);
