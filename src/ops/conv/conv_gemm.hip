@@ -263,6 +263,7 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     }
 }
 
+#define BIG_KERNEL(block, name) BW_KERNEL_SHARED(block, 2, name)
 #define GEMM(kernel, name, T, SIZE, IS_PART)                                                                           \
     kernel(BLOCK, conv_##name)                                                                                         \
     (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out, int64_t x_group)                                   \
@@ -283,7 +284,7 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         }                                                                                                              \
     }
 #define TYPE(name, T)                                                                                                  \
-    GEMM(BW_KERNEL_TWICE, big_##name, T, BW_CONV_GEMM_BIG, false)                                                      \
+    GEMM(BIG_KERNEL, big_##name, T, BW_CONV_GEMM_BIG, false)                                                      \
     GEMM(BW_KERNEL, small_##name, T, BW_CONV_GEMM_SMALL, false)                                                        \
     GEMM(BW_KERNEL, part_##name, T, BW_CONV_GEMM_SMALL, true)                                                          \
     /* y = the sum of parts. A thread per output; grid: pixels, outputs of all groups. */                              \
