@@ -148,13 +148,40 @@ static void load_hip(void)
     load_rocblas();
 }
 
+/* How a product is computed: what was asked for, its addresses reduced to their alignment, and what the library
+ * answered to that, which takes it longer than a small product. */
+enum { N_PLANS = 128 };
+typedef struct lt_plan {
+    bw_gpu_product key; /* addresses NULL */
+    uint32_t align[3];  /* of w, x, y */
+    void *desc, *w, *x, *y, *wish;
+    uint64_t algorithm[32]; /* stands first in a result of at most 96 bytes (cuBLASLt; hipBLASLt's are smaller) */
+} lt_plan;
+
 /* A device's handle. */
 struct bw_gpu_library {
     const lt_library *lt; /* NULL: rocBLAS, or none */
     const char *name;     /* NULL: none */
     void *handle;
     bool is_forced;
+    lt_plan *plans[N_PLANS]; /* a ring: the oldest goes first */
+    int n_plans, next_plan;
 };
+
+static void free_plan(const lt_library *lt, lt_plan *plan)
+{
+    if (plan->wish)
+        lt->wish_destroy(plan->wish);
+    if (plan->y)
+        lt->layout_destroy(plan->y);
+    if (plan->x)
+        lt->layout_destroy(plan->x);
+    if (plan->w)
+        lt->layout_destroy(plan->w);
+    if (plan->desc)
+        lt->desc_destroy(plan->desc);
+    bw_free(plan);
+}
 
 static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
 {
@@ -193,6 +220,8 @@ void bw_gpu_library_close(bw_gpu *g)
     struct bw_gpu_library *l = g->library;
     if (!l)
         return;
+    for (int i = 0; i < l->n_plans; i++)
+        free_plan(l->lt, l->plans[i]);
     bool can_free = l->handle && bw_gpu_can_free(g);
     if (can_free && l->lt)
         l->lt->destroy(l->handle);
@@ -236,11 +265,6 @@ void bw_gpu_library_version(bw_gpu *g, char out[64])
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
-/* What a call of a library makes and drops again. */
-struct parts {
-    void *desc, *w, *x, *y, *wish;
-};
-
 static int lt_type(bw_dtype dtype)
 {
     return dtype == BW_F32 ? R_32F : dtype == BW_BF16 ? R_16BF : R_16F;
@@ -265,71 +289,97 @@ static uint32_t alignment_of(const void *data, bw_dtype dtype, int64_t row, int6
     return (uint32_t)(all & (~all + 1));
 }
 
-static int make_wish(const lt_library *lt, const bw_gpu_product *p, void **wish)
+static int make_wish(const lt_library *lt, lt_plan *plan)
 {
-    uint64_t workspace = p->workspace_bytes;
-    /* w, x, and y twice: what is added to and what is written */
-    uint32_t align[] = {alignment_of(p->w, p->in, p->w_row, p->w_batch),
-                        alignment_of(p->x, p->in, p->x_row, p->x_batch),
-                        alignment_of(p->y, p->out, p->y_row, p->y_batch), 0};
+    uint64_t workspace = plan->key.workspace_bytes;
     uint32_t in_f32 = 2; /* parts of k are summed in the type of sums (NONE is always allowed) */
-    align[3] = align[2];
-    int error = lt->wish_create(wish);
+    int error = lt->wish_create(&plan->wish);
     if (!error)
-        error = lt->wish_set(*wish, lt->wish_workspace, &workspace, sizeof workspace);
-    if (!error && p->out != BW_F32 && lt->wish_reduction >= 0)
-        error = lt->wish_set(*wish, lt->wish_reduction, &in_f32, sizeof in_f32);
+        error = lt->wish_set(plan->wish, lt->wish_workspace, &workspace, sizeof workspace);
+    if (!error && plan->key.out != BW_F32 && lt->wish_reduction >= 0)
+        error = lt->wish_set(plan->wish, lt->wish_reduction, &in_f32, sizeof in_f32);
+    /* w, x, and y twice: what is added to and what is written */
     for (int i = 0; i < 4 && !error && lt->wish_align_a >= 0; i++)
-        error = lt->wish_set(*wish, lt->wish_align_a + i, &align[i], sizeof align[i]);
+        error = lt->wish_set(plan->wish, lt->wish_align_a + i, &plan->align[i < 3 ? i : 2], sizeof plan->align[0]);
     return error;
 }
 
-static int make_parts(const lt_library *lt, const bw_gpu_product *p, struct parts *parts)
+static int make_parts(const lt_library *lt, lt_plan *plan)
 {
+    const bw_gpu_product *p = &plan->key;
     int op_w = p->w_by_n ? lt->op_none : lt->op_transposed, op_x = p->x_by_t ? lt->op_transposed : lt->op_none;
-    int error = lt->desc_create(&parts->desc, lt->compute_32f, R_32F);
+    int error = lt->desc_create(&plan->desc, lt->compute_32f, R_32F);
     if (!error)
-        error = lt->desc_set(parts->desc, lt->desc_op_a, &op_w, sizeof op_w);
+        error = lt->desc_set(plan->desc, lt->desc_op_a, &op_w, sizeof op_w);
     if (!error)
-        error = lt->desc_set(parts->desc, lt->desc_op_b, &op_x, sizeof op_x);
-    if (!error)
-        error = make_layout(lt, p, &parts->w, p->in, p->w_by_n ? p->n : p->k, p->w_by_n ? p->k : p->n, p->w_row,
-                            p->w_batch);
-    if (!error)
-        error = make_layout(lt, p, &parts->x, p->in, p->x_by_t ? p->t : p->k, p->x_by_t ? p->k : p->t, p->x_row,
-                            p->x_batch);
-    if (!error)
-        error = make_layout(lt, p, &parts->y, p->out, p->n, p->t, p->y_row, p->y_batch);
-    return error ? error : make_wish(lt, p, &parts->wish);
-}
-
-static int run_lt(const struct bw_gpu_library *l, const bw_gpu_product *p, void *stream)
-{
-    const lt_library *lt = l->lt;
-    struct parts parts = {0};
-    /* The algorithm stands first in a result of at most 96 bytes (cuBLASLt; hipBLASLt's are smaller). */
-    uint64_t result[32] = {0};
-    float one = 1, zero = 0;
-    int n_found = 0, error = make_parts(lt, p, &parts);
+        error = lt->desc_set(plan->desc, lt->desc_op_b, &op_x, sizeof op_x);
     if (!error)
         error =
-            lt->heuristic(l->handle, parts.desc, parts.w, parts.x, parts.y, parts.y, parts.wish, 1, result, &n_found);
-    if (!error && n_found < 1)
-        error = -1;
+            make_layout(lt, p, &plan->w, p->in, p->w_by_n ? p->n : p->k, p->w_by_n ? p->k : p->n, p->w_row, p->w_batch);
     if (!error)
-        error = lt->matmul(l->handle, parts.desc, &one, p->w, parts.w, p->x, parts.x, &zero, p->y, parts.y, p->y,
-                           parts.y, result, p->workspace, p->workspace_bytes, stream);
-    if (parts.wish)
-        lt->wish_destroy(parts.wish);
-    if (parts.y)
-        lt->layout_destroy(parts.y);
-    if (parts.x)
-        lt->layout_destroy(parts.x);
-    if (parts.w)
-        lt->layout_destroy(parts.w);
-    if (parts.desc)
-        lt->desc_destroy(parts.desc);
-    return error;
+        error =
+            make_layout(lt, p, &plan->x, p->in, p->x_by_t ? p->t : p->k, p->x_by_t ? p->k : p->t, p->x_row, p->x_batch);
+    if (!error)
+        error = make_layout(lt, p, &plan->y, p->out, p->n, p->t, p->y_row, p->y_batch);
+    return error ? error : make_wish(lt, plan);
+}
+
+static bool is_same(const lt_plan *a, const lt_plan *b)
+{
+    const bw_gpu_product *p = &a->key, *q = &b->key;
+    return p->n == q->n && p->k == q->k && p->t == q->t && p->in == q->in && p->out == q->out &&
+           p->w_by_n == q->w_by_n && p->x_by_t == q->x_by_t && p->w_row == q->w_row && p->x_row == q->x_row &&
+           p->y_row == q->y_row && p->n_batch == q->n_batch && p->w_batch == q->w_batch && p->x_batch == q->x_batch &&
+           p->y_batch == q->y_batch && p->workspace_bytes == q->workspace_bytes &&
+           memcmp(a->align, b->align, sizeof a->align) == 0;
+}
+
+/* The plan for a product, from the ring or new; NULL with *error where the library has none. */
+static const lt_plan *find_plan(struct bw_gpu_library *l, const bw_gpu_product *p, int *error)
+{
+    lt_plan wanted = {.key = *p,
+                      .align = {alignment_of(p->w, p->in, p->w_row, p->w_batch),
+                                alignment_of(p->x, p->in, p->x_row, p->x_batch),
+                                alignment_of(p->y, p->out, p->y_row, p->y_batch)}};
+    wanted.key.w = wanted.key.x = NULL;
+    wanted.key.y = wanted.key.workspace = NULL;
+    for (int i = 0; i < l->n_plans; i++)
+        if (is_same(l->plans[i], &wanted))
+            return l->plans[i];
+    lt_plan *plan = bw_alloc(sizeof *plan);
+    *error = -1;
+    if (!plan)
+        return NULL;
+    *plan = wanted;
+    int n_found = 0;
+    *error = make_parts(l->lt, plan);
+    if (!*error)
+        *error = l->lt->heuristic(l->handle, plan->desc, plan->w, plan->x, plan->y, plan->y, plan->wish, 1,
+                                  plan->algorithm, &n_found);
+    if (!*error && n_found < 1)
+        *error = -1;
+    if (*error) {
+        free_plan(l->lt, plan);
+        return NULL;
+    }
+    if (l->n_plans == N_PLANS)
+        free_plan(l->lt, l->plans[l->next_plan]);
+    else
+        l->n_plans++;
+    l->plans[l->next_plan] = plan;
+    l->next_plan = (l->next_plan + 1) % N_PLANS;
+    return plan;
+}
+
+static int run_lt(struct bw_gpu_library *l, const bw_gpu_product *p, void *stream)
+{
+    float one = 1, zero = 0;
+    int error = 0;
+    const lt_plan *plan = find_plan(l, p, &error);
+    if (!plan)
+        return error;
+    return l->lt->matmul(l->handle, plan->desc, &one, p->w, plan->w, p->x, plan->x, &zero, p->y, plan->y, p->y, plan->y,
+                         plan->algorithm, p->workspace, p->workspace_bytes, stream);
 }
 
 static int rocblas_type(bw_dtype dtype)
@@ -351,7 +401,7 @@ static int run_rocblas(const struct bw_gpu_library *l, const bw_gpu_product *p)
 bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err)
 {
     bw_gpu *g = bw_gpu_of(device);
-    const struct bw_gpu_library *l = library_of(device);
+    struct bw_gpu_library *l = library_of(device);
     if (!l || !l->name)
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: no matrix library is loaded", g->label);
     BW_TRY(bw_gpu_enter(g, err));
