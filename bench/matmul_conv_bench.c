@@ -16,6 +16,7 @@
 #include "bw_clock.h"
 #include "bw_element.h"
 #include "bw_gpu.h"
+#include "bw_log.h"
 #include "bw_mem.h"
 #include "bw_ops.h"
 #include "bw_rng.h"
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
     bw_err err = {0};
     if (argc < 6)
         die("THREADS|GPU matmul|conv2d|sdpa TYPE sizes");
+    bw_log_configure(BW_LOG_DEBUG, false); /* what trials found */
     const char *name = strchr(argv[1], ':') ? argv[1] : NULL;
     if (bw_device_open(name, name ? 0 : atoi(argv[1]), &device, &err) != BW_OK)
         die(err.text);
