@@ -31,7 +31,7 @@ enum { Q, Q_ROW, Q_COLUMN, K, K_ROW, V, V_ROW, Y, Y_ROW, MASK, MASK_ROW, MASK_CO
 /* Shared memory. V lies as it comes where fragments can be loaded across (BW_FRAG_LOADS_T), else transposed. Queries have
  * a place where a lane's fragments are too large for registers. */
 template <int D> struct tiles {
-    static constexpr bool HAS_QUERIES = !BW_FRAG_LOADS_T && BW_FRAG_PAIRS * (D / 16) >= 32;
+    static constexpr bool HAS_QUERIES = D > 128 || (!BW_FRAG_LOADS_T && BW_FRAG_PAIRS * (D / 16) >= 32);
     static constexpr int KEYS = D > 128 ? 16 : 32, WIDTH = D > 128 ? 128 : D; /* of values */
     static constexpr int V_ROWS = BW_FRAG_LOADS_T ? KEYS : WIDTH, V_STRIDE = (BW_FRAG_LOADS_T ? WIDTH : KEYS) + PAD;
     static constexpr int STRIDE = D + PAD;
