@@ -5,7 +5,7 @@
  *
  * k runs as the weights lie, so a piece of eight is 16 bytes of a weight's row; of x a thread gathers the same eight of
  * its own pixel, whose neighbours' threads read neighbouring addresses. Where a tap lies outside of x, x counts as 0. A
- * weight that is not finite makes NaN of that, so a NaN at such a pixel is computed again, one product after another. */
+ * weight that is not finite makes NaN of that, so a NaN at such a pixel is computed again, product by product. */
 #include "bw_tile.h"
 #include "conv/bw_conv_args.h"
 
@@ -60,7 +60,8 @@ BW_DEVICE int64_t find_output(const bw_conv_gemm &p, const conv_pixel &at)
 /* The first tap's place from x on in bytes, modulo 2^32: it may lie before x. */
 BW_DEVICE uint32_t find_input(const bw_conv_gemm &p, const conv_pixel &at, int group)
 {
-    return (uint32_t)group * p.x_group + (uint32_t)at.n * p.x_batch + (uint32_t)(at.y * p.stride_h - p.padding_h) * p.x_h +
+    return (uint32_t)group * p.x_group + (uint32_t)at.n * p.x_batch +
+           (uint32_t)(at.y * p.stride_h - p.padding_h) * p.x_h +
            (uint32_t)(at.x * p.stride_w - p.padding_w) * p.x_w;
 }
 
@@ -147,7 +148,60 @@ BW_DEVICE float sum_inside(const bw_conv_gemm &p, const uint8_t *x, const T *row
     return sum;
 }
 
-/* out: y, or with IS_PART f32 [part][group][output][pixel]. */
+/* Where a workgroup's results go. out: y, or with IS_PART f32 [part][group][output][pixel]. */
+struct tile_place {
+    int group, rows, columns; /* outputs and pixels from the tile's first to the last */
+    int o0, pixel0, k0, k_end;
+    const int64_t *y_at; /* of each pixel */
+    void *out;
+};
+template <typename T, bool IS_PART>
+BW_DEVICE void put_result(const bw_conv_gemm &p, const tile_place &to, int o, int column, float sum)
+{
+    if constexpr (IS_PART) {
+        float *const part = (float *)to.out + bw_block_z() * p.n_out * p.n_pixels;
+        part[(int64_t)(to.o0 + o) * p.n_pixels + to.pixel0 + column] = sum;
+    } else {
+        T *const y = (T *)to.out + to.group * p.n_out * p.y_channel;
+        y[to.y_at[column] + (to.o0 + o) * p.y_channel] = bw_put<T>(sum);
+    }
+}
+
+/* acc: 16 x 16 results each, the first from (own_o, own_p) on. */
+template <typename T, bool IS_PART, int MT, int NT>
+BW_DEVICE void put_results(const bw_conv_gemm &p, const tile_place &to, const bw_acc (&acc)[MT][NT], int own_o,
+                           int own_p, const uint8_t *x, const T *w)
+{
+    bool has_nan = false;
+#pragma unroll
+    for (int i = 0; i < MT; i++)
+#pragma unroll
+        for (int e = 0; e < BW_ACC_EACH; e++) {
+            const int o = own_o + i * 16 + bw_acc_row(e);
+            if (o >= to.rows)
+                continue;
+#pragma unroll
+            for (int j = 0; j < NT; j++) {
+                const int column = own_p + j * 16 + bw_acc_column(e);
+                if (column >= to.columns)
+                    continue;
+                has_nan = has_nan || acc[i][j].x[e] != acc[i][j].x[e];
+                put_result<T, IS_PART>(p, to, o, column, acc[i][j].x[e]);
+            }
+        }
+    if (!has_nan || p.padding_h + p.padding_w == 0)
+        return;
+    /* Each thread its own results again, in a loop: this is rare and needs no registers above. */
+#pragma unroll 1
+    for (int at = 0; at < MT * NT * BW_ACC_EACH; at++) {
+        const int e = at % BW_ACC_EACH, tile = at / BW_ACC_EACH;
+        const int o = own_o + tile / NT * 16 + bw_acc_row(e), column = own_p + tile % NT * 16 + bw_acc_column(e);
+        if (o < to.rows && column < to.columns)
+            put_result<T, IS_PART>(
+                p, to, o, column, sum_inside(p, x, w + o * p.w_row, to.group, to.pixel0 + column, to.k0, to.k_end));
+    }
+}
+
 template <typename T, int SIZE, bool IS_PART>
 BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, void *out, int pixel0, int o0)
 {
@@ -225,44 +279,8 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         copy_x.end(to + TILE);
     }
 
-    bool has_nan = false;
-    float *const part = (float *)out + bw_block_z() * p.n_out * p.n_pixels;
-    T *const y = (T *)out + group * p.n_out * p.y_channel;
-#pragma unroll
-    for (int i = 0; i < MT; i++)
-#pragma unroll
-        for (int e = 0; e < BW_ACC_EACH; e++) {
-            const int o = own_o + i * 16 + bw_acc_row(e);
-            if (o >= rows)
-                continue;
-#pragma unroll
-            for (int j = 0; j < NT; j++) {
-                const int column = own_p + j * 16 + bw_acc_column(e);
-                const float sum = acc[i][j].x[e];
-                if (column >= columns)
-                    continue;
-                has_nan = has_nan || sum != sum;
-                if constexpr (IS_PART)
-                    part[(int64_t)(o0 + o) * p.n_pixels + pixel0 + column] = sum;
-                else
-                    y[y_at[column] + (o0 + o) * p.y_channel] = bw_put<T>(sum);
-            }
-        }
-    if (!has_nan || p.padding_h + p.padding_w == 0)
-        return;
-    /* Each thread its own results again, in a loop: this is rare and needs no registers above. */
-#pragma unroll 1
-    for (int own_at = 0; own_at < MT * NT * BW_ACC_EACH; own_at++) {
-        const int e = own_at % BW_ACC_EACH, tile = own_at / BW_ACC_EACH;
-        const int o = own_o + tile / NT * 16 + bw_acc_row(e), column = own_p + tile % NT * 16 + bw_acc_column(e);
-        if (o >= rows || column >= columns)
-            continue;
-        const float sum = sum_inside(p, x, w + o * p.w_row, group, pixel0 + column, k0, k_end);
-        if constexpr (IS_PART)
-            part[(int64_t)(o0 + o) * p.n_pixels + pixel0 + column] = sum;
-        else
-            y[y_at[column] + (o0 + o) * p.y_channel] = bw_put<T>(sum);
-    }
+    const tile_place place = {group, rows, columns, o0, pixel0, k0, k_end, y_at, out};
+    put_results<T, IS_PART>(p, place, acc, own_o, own_p, x, w);
 }
 
 #define GEMM(kernel, name, T, SIZE, IS_PART)                                                                           \
@@ -271,7 +289,7 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
         if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_CONV_GEMM_SMALL) {                                                 \
-            BW_SHARED bw_conv_gemm copy; /* read anew for each tile: in registers it would fill the scalar ones */       \
+            BW_SHARED bw_conv_gemm copy; /* read anew for each tile: it would fill the scalar registers */             \
             if (bw_thread() == 0)                                                                                      \
                 copy = p;                                                                                              \
             _Pragma("unroll 1") for (int i = 0; i < 4; i++)                                                            \
