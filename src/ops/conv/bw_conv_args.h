@@ -37,10 +37,10 @@ typedef struct bw_conv_gemm {
     uint32_t x_tap_row, x_tap; /* bytes from one row or column of taps to the next */
     int32_t out_h, out_w, size_h, size_w;
     int32_t stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
-    int32_t w_is_even;                     /* rows of weights begin at multiples of 16 bytes, k is a multiple of 8 */
-    uint32_t x_batch, x_channel, x_h, x_w; /* bytes; all of x lies within 2^32 */
-    int64_t w_row, w_group;                /* elements */
-    int64_t y_batch, y_channel, y_h, y_w;  /* elements */
+    int32_t w_is_even; /* rows of weights begin at multiples of 16 bytes, k is a multiple of 8 */
+    uint32_t x_batch, x_group, x_channel, x_h, x_w; /* bytes; all of x lies within 2^32 */
+    int64_t w_row, w_group;                         /* elements */
+    int64_t y_batch, y_channel, y_h, y_w;           /* elements */
 } bw_conv_gemm;
 
 /* Pooling and upsampling: planes of x [N, C, H, W] to planes of y. */

@@ -5,7 +5,7 @@
  *
  * k runs as the weights lie, so a piece of eight is 16 bytes of a weight's row; of x a thread gathers the same eight of
  * its own pixel, whose neighbours' threads read neighbouring addresses. Where a tap lies outside of x, x counts as 0. A
- * weight that is not finite makes NaN of that, so a NaN at such a pixel is computed again, one product after another. */
+ * weight that is not finite makes NaN of that, so a NaN at such a pixel is computed again, product by product. */
 #include "bw_tile.h"
 #include "conv/bw_conv_args.h"
 
@@ -58,9 +58,10 @@ BW_DEVICE int64_t find_output(const bw_conv_gemm &p, const conv_pixel &at)
     return at.n * p.y_batch + at.y * p.y_h + at.x * p.y_w;
 }
 /* The first tap's place from x on in bytes, modulo 2^32: it may lie before x. */
-BW_DEVICE uint32_t find_input(const bw_conv_gemm &p, const conv_pixel &at)
+BW_DEVICE uint32_t find_input(const bw_conv_gemm &p, const conv_pixel &at, int group)
 {
-    return (uint32_t)at.n * p.x_batch + (uint32_t)(at.y * p.stride_h - p.padding_h) * p.x_h +
+    return (uint32_t)group * p.x_group + (uint32_t)at.n * p.x_batch +
+           (uint32_t)(at.y * p.stride_h - p.padding_h) * p.x_h +
            (uint32_t)(at.x * p.stride_w - p.padding_w) * p.x_w;
 }
 
@@ -71,11 +72,12 @@ template <int SIZE> struct x_copy {
 
     BW_DEVICE_SPECIAL void begin(const tap_entry *table, const uint8_t *x, uint32_t own, uint32_t inside)
     {
+        const tap_entry *const from = table + (uint32_t)bw_thread() / SIZE * 8;
 #pragma unroll
         for (int e = 0; e < EACH; e++)
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                const tap_entry entry = table[(bw_thread() / SIZE + e * (BLOCK / SIZE)) * 8 + j];
+                const tap_entry entry = from[e * (BLOCK / SIZE) * 8 + j];
                 words[e][j] = 0;
                 if ((inside & entry.bits) == entry.bits)
                     words[e][j] = *(const uint16_t *)(x + (uint32_t)(own + entry.offset));
@@ -83,35 +85,34 @@ template <int SIZE> struct x_copy {
     }
     template <typename T> BW_DEVICE_SPECIAL void end(T *shared)
     {
+        T *const to = shared + (uint32_t)bw_thread() % SIZE * STRIDE + (uint32_t)bw_thread() / SIZE * 8;
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
             bw_16 v;
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 v.w[j] = words[e][2 * j + 1] << 16 | words[e][2 * j];
-            bw_store16(shared + bw_thread() % SIZE * STRIDE + (bw_thread() / SIZE + e * (BLOCK / SIZE)) * 8, v);
+            bw_store16(to + e * (BLOCK / SIZE) * 8, v);
         }
     }
 };
 
-/* A tile of weights, 16 bytes at a time. */
+/* A tile of weights, 16 bytes at a time: EACH rows, BLOCK / CHUNKS apart. */
 template <int SIZE> struct w_copy {
-    static constexpr int EACH = SIZE * CHUNKS / BLOCK;
+    static constexpr int EACH = SIZE * CHUNKS / BLOCK, APART = BLOCK / CHUNKS;
     bw_16 pieces[EACH];
 
-    BW_DEVICE_SPECIAL void begin(const bw_conv_gemm &p, const uint16_t *w, int rows, int k, int k_end)
+    /* from: this thread's first row and k. rows: from there to the last; n: k from there to the last. */
+    BW_DEVICE_SPECIAL void begin(const uint16_t *from, int64_t apart, bool is_even, int rows, int n)
     {
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const int at = e * BLOCK + bw_thread(), row = at / CHUNKS, first = k + at % CHUNKS * 8;
-            const uint16_t *from = w + row * p.w_row + first;
+        for (int e = 0; e < EACH; e++, from += apart) {
             pieces[e] = bw_16{{0, 0, 0, 0}};
-            if (row >= rows || first >= k_end)
+            if (e * APART >= rows || n <= 0)
                 continue;
-            if (p.w_is_even) {
+            if (is_even) {
                 pieces[e] = bw_load16(from);
             } else {
-                const int n = k_end - first;
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
                     uint32_t low = 2 * j < n ? from[2 * j] : 0, high = 2 * j + 1 < n ? from[2 * j + 1] : 0;
@@ -122,20 +123,20 @@ template <int SIZE> struct w_copy {
     }
     template <typename T> BW_DEVICE_SPECIAL void end(T *shared)
     {
+        T *const to = shared + (uint32_t)bw_thread() / CHUNKS * STRIDE + (uint32_t)bw_thread() % CHUNKS * 8;
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const int at = e * BLOCK + bw_thread();
-            bw_store16(shared + at / CHUNKS * STRIDE + at % CHUNKS * 8, pieces[e]);
-        }
+        for (int e = 0; e < EACH; e++)
+            bw_store16(to + e * APART * STRIDE, pieces[e]);
     }
 };
 
 /* One result as its definition says: taps that meet no input are passed over. */
 template <typename T>
-BW_DEVICE float sum_inside(const bw_conv_gemm &p, const uint8_t *x, const T *row, int pixel, int k0, int k_end)
+BW_DEVICE float sum_inside(const bw_conv_gemm &p, const uint8_t *x, const T *row, int group, int pixel, int k0,
+                           int k_end)
 {
     const conv_pixel at = find_conv_pixel(p, pixel);
-    const uint32_t own = find_input(p, at);
+    const uint32_t own = find_input(p, at, group);
     const uint32_t inside = find_inside(p, at.y * p.stride_h - p.padding_h, at.x * p.stride_w - p.padding_w);
     float sum = 0;
 #pragma unroll 1
@@ -147,10 +148,62 @@ BW_DEVICE float sum_inside(const bw_conv_gemm &p, const uint8_t *x, const T *row
     return sum;
 }
 
-/* out: y, or with IS_PART f32 [part][group][output][pixel]. */
+/* Where a workgroup's results go. out: y, or with IS_PART f32 [part][group][output][pixel]. */
+struct tile_place {
+    int group, rows, columns; /* outputs and pixels from the tile's first to the last */
+    int o0, pixel0, k0, k_end;
+    const int64_t *y_at; /* of each pixel */
+    void *out;
+};
+template <typename T, bool IS_PART>
+BW_DEVICE void put_result(const bw_conv_gemm &p, const tile_place &to, int o, int column, float sum)
+{
+    if constexpr (IS_PART) {
+        float *const part = (float *)to.out + bw_block_z() * p.n_out * p.n_pixels;
+        part[(int64_t)(to.o0 + o) * p.n_pixels + to.pixel0 + column] = sum;
+    } else {
+        T *const y = (T *)to.out + to.group * p.n_out * p.y_channel;
+        y[to.y_at[column] + (to.o0 + o) * p.y_channel] = bw_put<T>(sum);
+    }
+}
+
+/* acc: 16 x 16 results each, the first from (own_o, own_p) on. */
+template <typename T, bool IS_PART, int MT, int NT>
+BW_DEVICE void put_results(const bw_conv_gemm &p, const tile_place &to, const bw_acc (&acc)[MT][NT], int own_o,
+                           int own_p, const uint8_t *x, const T *w)
+{
+    bool has_nan = false;
+#pragma unroll
+    for (int i = 0; i < MT; i++)
+#pragma unroll
+        for (int e = 0; e < BW_ACC_EACH; e++) {
+            const int o = own_o + i * 16 + bw_acc_row(e);
+            if (o >= to.rows)
+                continue;
+#pragma unroll
+            for (int j = 0; j < NT; j++) {
+                const int column = own_p + j * 16 + bw_acc_column(e);
+                if (column >= to.columns)
+                    continue;
+                has_nan = has_nan || acc[i][j].x[e] != acc[i][j].x[e];
+                put_result<T, IS_PART>(p, to, o, column, acc[i][j].x[e]);
+            }
+        }
+    if (!has_nan || p.padding_h + p.padding_w == 0)
+        return;
+    /* Each thread its own results again, in a loop: this is rare and needs no registers above. */
+#pragma unroll 1
+    for (int at = 0; at < MT * NT * BW_ACC_EACH; at++) {
+        const int e = at % BW_ACC_EACH, tile = at / BW_ACC_EACH;
+        const int o = own_o + tile / NT * 16 + bw_acc_row(e), column = own_p + tile % NT * 16 + bw_acc_column(e);
+        if (o < to.rows && column < to.columns)
+            put_result<T, IS_PART>(
+                p, to, o, column, sum_inside(p, x, w + o * p.w_row, to.group, to.pixel0 + column, to.k0, to.k_end));
+    }
+}
+
 template <typename T, int SIZE, bool IS_PART>
-BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, void *out, int64_t x_group, int pixel0,
-                         int o0)
+BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, void *out, int pixel0, int o0)
 {
     constexpr int STAGES = BW_WAVE == 64 ? 1 : 2, TILE = SIZE * STRIDE;
     constexpr int WAVES = BLOCK / BW_WAVE, WAVES_P = WAVES / 2; /* 2 waves along the outputs */
@@ -165,12 +218,11 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     const int rows = p.n_out - o0, columns = p.n_pixels - pixel0;
     if (rows <= 0 || columns <= 0)
         return;
-    x += group * x_group;
     w += group * p.w_group + o0 * p.w_row;
 
     const int line = thread % SIZE;
     const conv_pixel at = find_conv_pixel(p, line < columns ? pixel0 + line : 0);
-    const uint32_t own = find_input(p, at);
+    const uint32_t own = find_input(p, at, group);
     const uint32_t inside =
         line < columns ? find_inside(p, at.y * p.stride_h - p.padding_h, at.x * p.stride_w - p.padding_w) : 0;
     if (thread < SIZE)
@@ -189,14 +241,18 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
             bw_acc_zero(acc[i][j]);
     x_copy<SIZE> copy_x;
     w_copy<SIZE> copy_w;
-    copy_w.begin(p, (const uint16_t *)w, rows, k0, k_end);
+    const int w_row = (int)((uint32_t)thread / CHUNKS), w_k = (int)((uint32_t)thread % CHUNKS * 8) + k0;
+    const uint16_t *w_own = (const uint16_t *)w + w_row * p.w_row + w_k;
+    const int64_t apart = w_copy<SIZE>::APART * p.w_row;
+    copy_w.begin(w_own, apart, p.w_is_even, rows - w_row, k_end - w_k);
     copy_x.begin(table[0], x, own, inside);
     copy_w.end(shared);
     copy_x.end(shared + TILE);
     for (int step = 0; step < n_steps; step++) {
         bw_barrier();
         T *const to = shared + (step + 1) % STAGES * 2 * TILE;
-        copy_w.begin(p, (const uint16_t *)w, rows, k0 + (step + 1) * DEPTH, k_end);
+        w_own += DEPTH;
+        copy_w.begin(w_own, apart, p.w_is_even, rows - w_row, k_end - w_k - (step + 1) * DEPTH);
         copy_x.begin(table[(step + 1) % 2], x, own, inside);
         if (thread < DEPTH) /* what was read before the barrier */
             table[step % 2][thread] = find_tap(p, k0 + (step + 2) * DEPTH + thread);
@@ -223,64 +279,28 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         copy_x.end(to + TILE);
     }
 
-    bool has_nan = false;
-    float *const part = (float *)out + bw_block_z() * p.n_out * p.n_pixels;
-    T *const y = (T *)out + group * p.n_out * p.y_channel;
-#pragma unroll
-    for (int i = 0; i < MT; i++)
-#pragma unroll
-        for (int e = 0; e < BW_ACC_EACH; e++) {
-            const int o = own_o + i * 16 + bw_acc_row(e);
-            if (o >= rows)
-                continue;
-#pragma unroll
-            for (int j = 0; j < NT; j++) {
-                const int column = own_p + j * 16 + bw_acc_column(e);
-                const float sum = acc[i][j].x[e];
-                if (column >= columns)
-                    continue;
-                has_nan = has_nan || sum != sum;
-                if constexpr (IS_PART)
-                    part[(int64_t)(o0 + o) * p.n_pixels + pixel0 + column] = sum;
-                else
-                    y[y_at[column] + (o0 + o) * p.y_channel] = bw_put<T>(sum);
-            }
-        }
-    if (!has_nan || p.padding_h + p.padding_w == 0)
-        return;
-    /* Each thread its own results again, in a loop: this is rare and needs no registers above. */
-#pragma unroll 1
-    for (int own_at = 0; own_at < MT * NT * BW_ACC_EACH; own_at++) {
-        const int e = own_at % BW_ACC_EACH, tile = own_at / BW_ACC_EACH;
-        const int o = own_o + tile / NT * 16 + bw_acc_row(e), column = own_p + tile % NT * 16 + bw_acc_column(e);
-        if (o >= rows || column >= columns)
-            continue;
-        const float sum = sum_inside(p, x, w + o * p.w_row, pixel0 + column, k0, k_end);
-        if constexpr (IS_PART)
-            part[(int64_t)(o0 + o) * p.n_pixels + pixel0 + column] = sum;
-        else
-            y[y_at[column] + (o0 + o) * p.y_channel] = bw_put<T>(sum);
-    }
+    const tile_place place = {group, rows, columns, o0, pixel0, k0, k_end, y_at, out};
+    put_results<T, IS_PART>(p, place, acc, own_o, own_p, x, w);
 }
 
 #define BIG_KERNEL(block, name) BW_KERNEL_SHARED(block, 2, name)
 #define GEMM(kernel, name, T, SIZE, IS_PART)                                                                           \
     kernel(BLOCK, conv_##name)                                                                                         \
-    (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out, int64_t x_group)                                   \
+    (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out)                                                    \
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
         if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_CONV_GEMM_SMALL) {                                                 \
-            BW_SHARED bw_conv_gemm copy; /* read anew for each tile: in registers it would fill the scalar ones */       \
+            BW_SHARED bw_conv_gemm copy; /* read anew for each tile: it would fill the scalar registers */             \
             if (bw_thread() == 0)                                                                                      \
                 copy = p;                                                                                              \
             _Pragma("unroll 1") for (int i = 0; i < 4; i++)                                                            \
             {                                                                                                          \
                 bw_barrier();                                                                                          \
-                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(copy, x, w, out, x_group, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
+                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(copy, x, w, out, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
                                                           o0 + i / 2 * BW_CONV_GEMM_SMALL);                            \
             }                                                                                                          \
         } else {                                                                                                       \
-            conv_gemm<T, SIZE, IS_PART>(p, x, w, out, x_group, pixel0, o0);                                            \
+            conv_gemm<T, SIZE, IS_PART>(p, x, w, out, pixel0, o0);                                                     \
         }                                                                                                              \
     }
 #define TYPE(name, T)                                                                                                  \

@@ -76,6 +76,7 @@ bool bw_conv_gemm_init(const bw_op_call *call, const bw_conv *c, bw_conv_gemm *p
                                      (uintptr_t)call->in[1]->data % 16 == 0,
                         .x_batch = (uint32_t)(2 * c->x_batch),
                         .x_channel = (uint32_t)(2 * c->x_channel),
+                        .x_group = (uint32_t)(2 * c->group_in * c->x_channel),
                         .x_h = (uint32_t)(2 * c->x_h),
                         .x_w = (uint32_t)(2 * c->x_w),
                         .w_row = c->w_out,
@@ -141,8 +142,7 @@ bw_status bw_conv_gemm_run(const bw_conv_job *j, const bw_conv_gemm *whole, bw_e
     snprintf(name, sizeof name, "conv_%s_%s", has_parts ? "part" : is_big ? "big" : "small", type);
     bw_gpu_grid grid = {.blocks = {(uint32_t)tiles, (uint32_t)rows, (uint32_t)(c->groups * p.n_parts)}, .threads = 256};
     void *out = has_parts ? call->scratch : y;
-    int64_t x_group = 2 * c->group_in * c->x_channel;
-    BW_TRY(bw_gpu_run(device, name, &grid, (void *[]){&p, &x, &w, &out, &x_group}, err));
+    BW_TRY(bw_gpu_run(device, name, &grid, (void *[]){&p, &x, &w, &out}, err));
     if (!has_parts)
         return BW_OK;
     snprintf(name, sizeof name, "conv_sum_%s", type);
