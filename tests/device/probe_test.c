@@ -138,21 +138,52 @@ static void check_choice(void)
     chooses("96,1,gfx1100 8,0,gfx1100", "rocm:1");                        /* a discrete one */
     chooses("24,1,gfx1100", "rocm:0");                                    /* or what there is */
     chooses("48,0,gfx1030 16,0,gfx1100:sramecc- 16,0,gfx1100", "rocm:1"); /* one with kernels, the first */
-    chooses("8,0,gfx906 16,0,gfx1030", "rocm:1");                         /* opening it says what is missing */
-    bw_probe_run(&probe, "", false);
-    must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
 }
 
-static void check_no_cards(void)
+/* Without NVIDIA's driver. */
+static void hide_cuda(void)
+{
+    setenv("BW_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+}
+
+static void check_amd_alone(void)
 {
     bw_err err = {0};
     char name[16];
+    hide_cuda();
+    check_choice();
+    chooses("8,0,gfx906 16,0,gfx1030", "rocm:1"); /* opening it says what is missing */
+    bw_probe_run(&probe, "", false);
+    must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
+    must(!probe.backends[1].is_loaded && probe.backends[1].n_cards == 0 &&
+             strstr(probe.backends[1].why, "/nowhere/libcuda.so.1 cannot be loaded"),
+         "no NVIDIA driver, and why");
     setenv("FAKE_HIP_CARDS", "", 1);
     bw_probe_run(&probe, "", false);
     must(probe.backends[0].is_loaded && probe.backends[0].n_cards == 0 && *probe.backends[0].why, "no cards, and why");
-    if (probe.backends[1].n_cards == 0)
-        must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"),
-             "no choice");
+    must(*probe.default_device == 0, "no default");
+    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"), "no choice");
+}
+
+/* With whatever this machine has of NVIDIA's: a card that has kernels comes before one that has none, and is all there
+ * is where there is no AMD card. */
+static void check_amd_beside_this_machine(void)
+{
+    bw_err err = {0};
+    char name[16] = "";
+    setenv("FAKE_HIP_CARDS", "8,0,gfx906 16,0,gfx1030", 1);
+    bw_probe_run(&probe, "", false);
+    const bw_probe_backend *nvidia = &probe.backends[1];
+    bool has_kernels = false;
+    for (int i = 0; i < nvidia->n_cards; i++)
+        has_kernels = has_kernels || *nvidia->cards[i].code_object;
+    must(nvidia->n_cards == 0 ? *nvidia->why != 0 : *nvidia->library != 0 && *nvidia->runtime != 0, "why, or what");
+    must(strncmp(probe.default_device, has_kernels ? "cuda:" : "rocm:1", has_kernels ? 5 : 7) == 0, "the default");
+    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, probe.default_device) == 0, "the same choice");
+    setenv("FAKE_HIP_CARDS", "", 1);
+    bw_status status = bw_device_choose_gpu(name, &err);
+    must(nvidia->n_cards > 0 ? status == BW_OK && strncmp(name, "cuda:", 5) == 0 : status == BW_E_DEVICE,
+         "the choice without an AMD card");
 }
 
 static void check_no_library(void)
@@ -174,7 +205,8 @@ static void test_cards(void **state)
 {
     (void)state;
     in_child(check_choice);
-    in_child(check_no_cards);
+    in_child(check_amd_alone);
+    in_child(check_amd_beside_this_machine);
     in_child(check_no_library);
     in_child(check_broken_card);
 }
