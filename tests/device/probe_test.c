@@ -186,6 +186,29 @@ static void check_amd_beside_this_machine(void)
          "the choice without an AMD card");
 }
 
+/* Beside two pretended NVIDIA cards. */
+static void check_both(void)
+{
+    bw_err err = {0};
+    char name[16];
+    setenv("BW_CUDA_LIBRARY", getenv("BW_TEST_FAKE_CUDA"), 1);
+    chooses("16,0,gfx1100", "rocm:0");
+    chooses("16,0,gfx1030", "cuda:0");
+    chooses("", "cuda:0");
+    bw_probe_run(&probe, "", false);
+    const bw_probe_backend *nvidia = &probe.backends[1];
+    must(nvidia->n_cards == 2 && strcmp(nvidia->cards[0].code_object, "ptx_80") == 0 && nvidia->cards[1].units == 132 &&
+             strcmp(nvidia->runtime, "13.2") == 0,
+         "NVIDIA's cards");
+    setenv("FAKE_HIP_FAIL", "cuDeviceGetName", 1);
+    bw_probe_run(&probe, "", false);
+    must(nvidia->n_cards == 2 && *nvidia->cards[0].name == 0, "cards that say nothing");
+    setenv("FAKE_HIP_FAIL", "hipGetDeviceCount", 1);
+    bw_probe_run(&probe, "", false);
+    must(nvidia->n_cards == 0 && strstr(nvidia->why, "invalid value"), "cards that cannot be counted");
+    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE, "no choice");
+}
+
 static void check_no_library(void)
 {
     setenv("BW_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1);
@@ -207,6 +230,7 @@ static void test_cards(void **state)
     in_child(check_choice);
     in_child(check_amd_alone);
     in_child(check_amd_beside_this_machine);
+    in_child(check_both);
     in_child(check_no_library);
     in_child(check_broken_card);
 }
