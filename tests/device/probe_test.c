@@ -138,21 +138,75 @@ static void check_choice(void)
     chooses("96,1,gfx1100 8,0,gfx1100", "rocm:1");                        /* a discrete one */
     chooses("24,1,gfx1100", "rocm:0");                                    /* or what there is */
     chooses("48,0,gfx1030 16,0,gfx1100:sramecc- 16,0,gfx1100", "rocm:1"); /* one with kernels, the first */
-    chooses("8,0,gfx906 16,0,gfx1030", "rocm:1");                         /* opening it says what is missing */
-    bw_probe_run(&probe, "", false);
-    must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
 }
 
-static void check_no_cards(void)
+/* Without NVIDIA's driver. */
+static void hide_cuda(void)
+{
+    setenv("BW_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+}
+
+static void check_amd_alone(void)
 {
     bw_err err = {0};
     char name[16];
+    hide_cuda();
+    check_choice();
+    chooses("8,0,gfx906 16,0,gfx1030", "rocm:1"); /* opening it says what is missing */
+    bw_probe_run(&probe, "", false);
+    must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
+    must(!probe.backends[1].is_loaded && probe.backends[1].n_cards == 0 &&
+             strstr(probe.backends[1].why, "/nowhere/libcuda.so.1 cannot be loaded"),
+         "no NVIDIA driver, and why");
     setenv("FAKE_HIP_CARDS", "", 1);
     bw_probe_run(&probe, "", false);
     must(probe.backends[0].is_loaded && probe.backends[0].n_cards == 0 && *probe.backends[0].why, "no cards, and why");
-    if (probe.backends[1].n_cards == 0)
-        must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"),
-             "no choice");
+    must(*probe.default_device == 0, "no default");
+    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"), "no choice");
+}
+
+/* With whatever this machine has of NVIDIA's: a card that has kernels comes before one that has none, and is all there
+ * is where there is no AMD card. */
+static void check_amd_beside_this_machine(void)
+{
+    bw_err err = {0};
+    char name[16] = "";
+    setenv("FAKE_HIP_CARDS", "8,0,gfx906 16,0,gfx1030", 1);
+    bw_probe_run(&probe, "", false);
+    const bw_probe_backend *nvidia = &probe.backends[1];
+    bool has_kernels = false;
+    for (int i = 0; i < nvidia->n_cards; i++)
+        has_kernels = has_kernels || *nvidia->cards[i].code_object;
+    must(nvidia->n_cards == 0 ? *nvidia->why != 0 : *nvidia->library != 0 && *nvidia->runtime != 0, "why, or what");
+    must(strncmp(probe.default_device, has_kernels ? "cuda:" : "rocm:1", has_kernels ? 5 : 7) == 0, "the default");
+    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, probe.default_device) == 0, "the same choice");
+    setenv("FAKE_HIP_CARDS", "", 1);
+    bw_status status = bw_device_choose_gpu(name, &err);
+    must(nvidia->n_cards > 0 ? status == BW_OK && strncmp(name, "cuda:", 5) == 0 : status == BW_E_DEVICE,
+         "the choice without an AMD card");
+}
+
+/* Beside two pretended NVIDIA cards. */
+static void check_both(void)
+{
+    bw_err err = {0};
+    char name[16];
+    setenv("BW_CUDA_LIBRARY", getenv("BW_TEST_FAKE_CUDA"), 1);
+    chooses("16,0,gfx1100", "rocm:0");
+    chooses("16,0,gfx1030", "cuda:0");
+    chooses("", "cuda:0");
+    bw_probe_run(&probe, "", false);
+    const bw_probe_backend *nvidia = &probe.backends[1];
+    must(nvidia->n_cards == 2 && strcmp(nvidia->cards[0].code_object, "ptx_80") == 0 && nvidia->cards[1].units == 132 &&
+             strcmp(nvidia->runtime, "13.2") == 0,
+         "NVIDIA's cards");
+    setenv("FAKE_HIP_FAIL", "cuDeviceGetName", 1);
+    bw_probe_run(&probe, "", false);
+    must(nvidia->n_cards == 2 && *nvidia->cards[0].name == 0, "cards that say nothing");
+    setenv("FAKE_HIP_FAIL", "hipGetDeviceCount", 1);
+    bw_probe_run(&probe, "", false);
+    must(nvidia->n_cards == 0 && strstr(nvidia->why, "invalid value"), "cards that cannot be counted");
+    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE, "no choice");
 }
 
 static void check_no_library(void)
@@ -174,7 +228,9 @@ static void test_cards(void **state)
 {
     (void)state;
     in_child(check_choice);
-    in_child(check_no_cards);
+    in_child(check_amd_alone);
+    in_child(check_amd_beside_this_machine);
+    in_child(check_both);
     in_child(check_no_library);
     in_child(check_broken_card);
 }
