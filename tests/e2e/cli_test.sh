@@ -339,6 +339,7 @@ what='beeswax quantize, file too large'
     "$program" quantize "$tiny" "$dir/limited.gguf" f32 >"$dir/out" 2>"$dir/err"
 )
 same $? 1 "$what"
+sed -i '/^libgcov profiling error:/d' "$dir/err" # a coverage build's own files may not grow either
 one_sentence
 same "$(find "$dir" -name 'limited*')" '' "$what: left behind"
 
