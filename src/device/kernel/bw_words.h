@@ -25,10 +25,11 @@ struct bw_16 {
  *   uint32_t bw_shuffle(x, lane)       the word that a lane holds; all lanes of the wave call it
  *   float bw_nearest(x)                to a whole number, halves to even
  *   BW_KERNEL_WIDE(block, name)        as BW_KERNEL, for kernels that want registers (loads under way) more than
- * several workgroups on a unit
- *   BW_KERNEL_TWICE(block, name)       as BW_KERNEL, with registers for two workgroups on a unit
- *   BW_SHARED_LARGE(name, n_bytes)     bytes of shared memory, aligned to 16, that may be
- * more than 48 KiB on NVIDIA: there the launch must ask for them (bw_gpu_grid.shared_bytes); one per kernel
+ *                                      several workgroups on a unit
+ *   BW_KERNEL_SEVERAL(block, n, name)  the same, but on NVIDIA n workgroups, 1 or more, must find room on a unit
+ *   BW_SHARED_LARGE(name, n_bytes)     bytes of shared memory, aligned to 16, that may be more than 48 KiB on
+ *                                      NVIDIA: there the launch must ask for them (bw_gpu_grid.shared_bytes); one
+ *                                      per kernel
  *
  *   struct bw_copy                     16 bytes from device to shared memory, in three steps that all threads take:
  *     begin(shared, device, is_there)  starts (zeros when not is_there; device may then be anything)
