@@ -24,8 +24,8 @@ const char *bw_gpu_dnn(bw_device *device);
 uint64_t bw_gpu_dnn_version(bw_device *device);
 /* Whether the library is to be used wherever it can. */
 bool bw_gpu_dnn_is_forced(void);
-/* Enqueue on the device's stream; may be recorded into a graph where the same shape has run before. Fails where the
- * library has no such convolution, or wants more than 256 MiB of workspace, or while recording something new. Taps
+/* Enqueue on the device's stream; cuDNN may be recorded into a graph where the same shape has run before. Fails where
+ * the library has no such convolution, or wants more than 256 MiB of workspace, or while recording something new. Taps
  * outside of x count as zeros: weights that are not finite make NaN of them. */
 bw_status bw_gpu_dnn_conv(bw_device *device, const bw_gpu_conv *conv, const void *x, const void *w, void *y,
                           bw_err *err);

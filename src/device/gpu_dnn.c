@@ -35,6 +35,7 @@ typedef struct dnn_api {
     int (*run)(void *handle, const dnn_plan *plan, const void *x, const void *w, void *y, void *workspace);
     void (*drop)(dnn_plan *plan);
     uint64_t (*version)(void); /* 0: unknown */
+    bool can_record;           /* into a graph */
 } dnn_api;
 
 /* Ends the function with the error of a library's call, and says which. */
@@ -176,8 +177,8 @@ static uint64_t get_cudnn_version(void)
     return cudnn_version ? cudnn_version() : 0;
 }
 
-static const dnn_api api_cudnn = {"cudnn",   open_cudnn, close_cudnn,      make_cudnn,
-                                  run_cudnn, drop_cudnn, get_cudnn_version};
+static const dnn_api api_cudnn = {"cudnn",   open_cudnn, close_cudnn,       make_cudnn,
+                                  run_cudnn, drop_cudnn, get_cudnn_version, true};
 
 /* ---- MIOpen ----------------------------------------------------------------------------------------------------- */
 
@@ -298,8 +299,9 @@ static uint64_t get_miopen_version(void)
     return (major * 1000 + minor) * 1000000 + patch % 1000000;
 }
 
-static const dnn_api api_miopen = {"miopen",   open_miopen, close_miopen,      make_miopen,
-                                   run_miopen, drop_miopen, get_miopen_version};
+/* Not into a graph: some solutions go through rocBLAS, which may allocate. */
+static const dnn_api api_miopen = {"miopen",   open_miopen, close_miopen,       make_miopen,
+                                   run_miopen, drop_miopen, get_miopen_version, false};
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -466,6 +468,8 @@ bw_status bw_gpu_dnn_conv(bw_device *device, const bw_gpu_conv *conv, const void
     if (!d || !d->api)
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: no convolution library is loaded", g->label);
     BW_TRY(bw_gpu_enter(g, err));
+    if (g->is_capturing && !d->api->can_record)
+        return bw_fail(err, BW_E_UNSUPPORTED, "%s: %s is not recorded into graphs", g->label, d->api->name);
     dnn_plan *p = find_plan(d, conv);
     if (!p && !g->is_capturing)
         p = make_plan(g, d, conv);

@@ -283,9 +283,9 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     put_results<T, IS_PART>(p, place, acc, own_o, own_p, x, w);
 }
 
-#define BIG_KERNEL(block, name) BW_KERNEL_SHARED(block, 2, name)
-#define GEMM(kernel, name, T, SIZE, IS_PART)                                                                           \
-    kernel(BLOCK, conv_##name)                                                                                         \
+/* n_groups: workgroups for which an NVIDIA multiprocessor's registers must be enough. */
+#define GEMM(n_groups, name, T, SIZE, IS_PART)                                                                         \
+    BW_KERNEL_SEVERAL(BLOCK, n_groups, conv_##name)                                                                    \
     (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out)                                                    \
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
@@ -304,9 +304,9 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         }                                                                                                              \
     }
 #define TYPE(name, T)                                                                                                  \
-    GEMM(BIG_KERNEL, big_##name, T, BW_CONV_GEMM_BIG, false)                                                      \
-    GEMM(BW_KERNEL, small_##name, T, BW_CONV_GEMM_SMALL, false)                                                        \
-    GEMM(BW_KERNEL, part_##name, T, BW_CONV_GEMM_SMALL, true)                                                          \
+    GEMM(2, big_##name, T, BW_CONV_GEMM_BIG, false)                                                                    \
+    GEMM(4, small_##name, T, BW_CONV_GEMM_SMALL, false)                                                                \
+    GEMM(4, part_##name, T, BW_CONV_GEMM_SMALL, true)                                                                  \
     /* y = the sum of parts. A thread per output; grid: pixels, outputs of all groups. */                              \
     BW_KERNEL(BLOCK, conv_sum_##name)(const bw_conv_gemm p, const float *parts, T *y)                                  \
     {                                                                                                                  \
