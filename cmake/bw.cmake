@@ -30,7 +30,7 @@ endif()
 if(BW_COVERAGE)
   # without optimisation gcc 13 takes intrinsics as macros, whose masks change sign
   add_compile_options(--coverage -O0 -Wno-sign-conversion -Wno-error)
-  add_link_options(--coverage)
+  add_link_options(--coverage -Wl,-u,__gcov_dump) # tests' child processes call it (tests/bw_test_child.h)
 endif()
 
 find_package(Threads REQUIRED)

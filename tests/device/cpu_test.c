@@ -1,5 +1,6 @@
 /* The processor as a device: memory small and large, copies, levels of instructions. */
 #include "../bw_test.h"
+#include "../bw_test_child.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -94,13 +95,13 @@ static void test_levels(void **state)
             const bw_cpu_features *f = bw_cpu_get_features();
             if (!f->name[0] || f->l2_bytes < 0 || bw_device_open("cpu:0", 2, &device, &err) != BW_OK ||
                 device->cpu != f || !strstr(device->description, ", 2 threads"))
-                _exit(255);
+                bw_test_exit(255);
             const char *shown = f->amx_int8 ? "AMX" : f->avx512 ? "AVX-512" : f->avx2 ? "AVX2" : "baseline";
             if (!strstr(device->description, shown))
-                _exit(254);
+                bw_test_exit(254);
             bw_device_close(device);
-            _exit(f->avx2 | f->avx512 << 1 | f->avx512_vnni << 2 | f->avx512_bf16 << 3 | f->avx_vnni << 4 |
-                  f->amx_int8 << 5 | f->amx_bf16 << 6);
+            bw_test_exit(f->avx2 | f->avx512 << 1 | f->avx512_vnni << 2 | f->avx512_bf16 << 3 | f->avx_vnni << 4 |
+                         f->amx_int8 << 5 | f->amx_bf16 << 6);
         }
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);

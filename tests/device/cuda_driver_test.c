@@ -1,6 +1,7 @@
 /* CUDA's driver row without a card: what a GPU does is what fake_cuda.c does on host memory, and each call must reach
  * the right function with the right arguments, or say why not. */
 #include "../bw_test.h"
+#include "../bw_test_child.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static void refuse_in_child(const char *library, const char *fail, const char *p
                   bw_device_open("cuda:0", 0, &device, NULL) == BW_E_DEVICE;
         if (!ok)
             fprintf(stderr, "\"%s\" does not say \"%s\"\n", err.text, part);
-        _exit(ok ? 0 : 1);
+        bw_test_exit(ok ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,6 +1,7 @@
 /* The glue between our products and AMD's matrix libraries, on a HIP library whose device memory is the host's and
  * libraries that compute plainly (fake_hip.c, fake_blas.c): operands, strides, versions, every way to fail. */
 #include "../bw_test.h"
+#include "../bw_test_child.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -28,7 +29,7 @@ static void in_child(void check(void))
     assert_true(child >= 0);
     if (child == 0) {
         check();
-        _exit(0);
+        bw_test_exit(0);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -40,7 +41,7 @@ static void must_be(bool condition, int line)
     if (condition)
         return;
     fprintf(stderr, "gpu_library_test.c:%d: not so\n", line);
-    _exit(1);
+    bw_test_exit(1);
 }
 #define must(condition) must_be(condition, __LINE__)
 

@@ -1,6 +1,7 @@
 /* The GPU backend without a GPU: on a HIP library that computes nothing (fake_hip.c), and the sentences said where
  * there is no runtime, no card or no kernel for it. */
 #include "../bw_test.h"
+#include "../bw_test_child.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -476,7 +477,7 @@ static void refuse_in_child(const char *library, const char *fail, const char *p
         bool ok = bw_device_open("rocm:0", 0, &device, &err) == BW_E_DEVICE && strstr(err.text, part);
         if (!ok)
             fprintf(stderr, "\"%s\" does not say \"%s\"\n", err.text, part);
-        _exit(ok ? 0 : 1);
+        bw_test_exit(ok ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

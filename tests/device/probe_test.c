@@ -1,5 +1,6 @@
 /* Looking for GPUs: files of a made-up system, cards of a made-up HIP library, and the choice among them. */
 #include "../bw_test.h"
+#include "../bw_test_child.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -76,6 +77,17 @@ static void test_files(void **state)
     assert_string_equal(probe.nodes[2].path, "/dev/nvidiactl");
     assert_false(probe.nodes[2].exists || probe.nodes[2].may_open);
     assert_true(probe.in_wsl && probe.in_container);
+    char version[64], file[300];
+    snprintf(file, sizeof file, "%s/sys/module/amdgpu/version", root);
+    assert_int_equal(unlink(file), 0);
+    bw_probe_kernel_driver(BW_DEVICE_ROCM, root, version);
+    assert_string_equal(version, "in the kernel");
+    bw_probe_kernel_driver(BW_DEVICE_CUDA, root, version);
+    assert_string_equal(version, "535.183.01");
+    bw_probe_kernel_driver(BW_DEVICE_ROCM, "/nowhere", version);
+    assert_string_equal(version, "");
+    bw_probe_kernel_driver(BW_DEVICE_CUDA, "/nowhere", version);
+    assert_string_equal(version, "");
 }
 
 static void test_nothing(void **state)
@@ -98,7 +110,7 @@ static void in_child(void check(void))
     assert_true(child >= 0);
     if (child == 0) {
         check();
-        _exit(0);
+        bw_test_exit(0);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -110,7 +122,7 @@ static void must(bool condition, const char *what)
     if (condition)
         return;
     fprintf(stderr, "not so: %s\n", what);
-    _exit(1);
+    bw_test_exit(1);
 }
 
 static void chooses(const char *cards, const char *device)

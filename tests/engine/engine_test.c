@@ -363,6 +363,48 @@ static void bad_options(void **state)
     fake.fail_step = 1;
     REFUSED_OPTION((void)0, BW_E_DEVICE, "step 1"); /* the warm-up */
     assert_int_equal(bw_mem_live(), live);
+    /* a device that came open goes with the refused engine, sooner or later in its making */
+    fake_reset();
+    REFUSED_OPTION(assert_ok(bw_device_open("cpu:0", 1, &o.opened, &err), err);
+                   o.n_ctx = -1, BW_E_RANGE, "n_ctx is -1");
+    REFUSED_OPTION(assert_ok(bw_device_open("cpu:0", 1, &o.opened, &err), err);
+                   fake.fail_open = true, BW_E_IO, "fake.gguf");
+    fake_reset();
+    for (int64_t n = 1; n <= 3; n++) {
+        bw_engine_options_init(&o);
+        o.model = "fake.gguf";
+        assert_ok(bw_device_open("cpu:0", 1, &o.opened, &err), err);
+        bw_mem_fail_at(n);
+        assert_int_equal(bw_engine_new(&o, &e, &err), BW_E_MEMORY);
+        bw_mem_fail_at(0);
+        assert_int_equal(bw_mem_live(), live);
+    }
+}
+
+/* An engine takes a device that is open and opens no other. */
+static void opened_device(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_engine_options o;
+    bw_engine *e;
+    int64_t live = bw_mem_live();
+    bw_engine_options_init(&o);
+    o.model = "fake.gguf";
+    o.device = "tpu:0"; /* what nobody could open */
+    o.n_threads = 1;
+    assert_ok(bw_device_open("cpu:0", 2, &o.opened, &err), err);
+    assert_ok(bw_engine_new(&o, &e, &err), err);
+    bw_model_info info;
+    bw_engine_info(e, &info);
+    assert_int_equal(info.n_threads, 2);
+    bw_request request = make_request("abc", 5);
+    outcome out;
+    run_request(e, &request, &out);
+    assert_int_equal(out.n_tokens, 5);
+    outcome_deinit(&out);
+    bw_engine_free(e);
+    assert_int_equal(bw_mem_live(), live);
 }
 
 /* A long one that cannot end by itself. */
@@ -589,13 +631,21 @@ static void failing_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(generates_script, setup),   cmocka_unit_test_setup(stop_strings, setup),
-        cmocka_unit_test_setup(end_tokens, setup),         cmocka_unit_test_setup(refusals, setup),
-        cmocka_unit_test_setup(padding_tokens, setup),     cmocka_unit_test_setup(bad_options, setup),
-        cmocka_unit_test_setup(queue_and_cancel, setup),   cmocka_unit_test_setup(close_with_sessions, setup),
-        cmocka_unit_test_setup(notifies, setup),           cmocka_unit_test_setup(failing_step, setup),
-        cmocka_unit_test_setup(failing_batch, setup),      cmocka_unit_test_setup(device_chooses, setup),
-        cmocka_unit_test_setup(device_finds_top_k, setup), cmocka_unit_test_setup(device_finds_top_k_of_many, setup),
+        cmocka_unit_test_setup(generates_script, setup),
+        cmocka_unit_test_setup(stop_strings, setup),
+        cmocka_unit_test_setup(end_tokens, setup),
+        cmocka_unit_test_setup(refusals, setup),
+        cmocka_unit_test_setup(padding_tokens, setup),
+        cmocka_unit_test_setup(bad_options, setup),
+        cmocka_unit_test_setup(queue_and_cancel, setup),
+        cmocka_unit_test_setup(close_with_sessions, setup),
+        cmocka_unit_test_setup(notifies, setup),
+        cmocka_unit_test_setup(failing_step, setup),
+        cmocka_unit_test_setup(failing_batch, setup),
+        cmocka_unit_test_setup(device_chooses, setup),
+        cmocka_unit_test_setup(opened_device, setup),
+        cmocka_unit_test_setup(device_finds_top_k, setup),
+        cmocka_unit_test_setup(device_finds_top_k_of_many, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The simulation of GPUs notices kernels that break the rules (rules.hip), and lets the others pass. */
 #include "../bw_test.h"
+#include "../bw_test_child.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +152,7 @@ static void refuse_in_child(const char *kernel, void **args, const char *part)
         bw_err err = {0};
         dup2(ends[1], 2);
         bw_gpu_grid grid = {.blocks = {1, 1, 1}, .threads = THREADS};
-        _exit(bw_gpu_run(device, kernel, &grid, args, &err) == BW_OK ? 0 : 3);
+        bw_test_exit(bw_gpu_run(device, kernel, &grid, args, &err) == BW_OK ? 0 : 3);
     }
     close(ends[1]);
     static char text[1 << 16];
