@@ -26,7 +26,7 @@ struct bw_16 {
  *   float bw_nearest(x)                to a whole number, halves to even
  *   BW_KERNEL_WIDE(block, name)        as BW_KERNEL, for kernels that want registers (loads under way) more than
  *                                      several workgroups on a unit
- *   BW_KERNEL_SHARED(block, n, name)   the same, but on NVIDIA n workgroups, 1 or more, must find room on a unit
+ *   BW_KERNEL_SEVERAL(block, n, name)  the same, but on NVIDIA n workgroups, 1 or more, must find room on a unit
  *   BW_SHARED_LARGE(name, n_bytes)     bytes of shared memory, aligned to 16, that may be more than 48 KiB on
  *                                      NVIDIA: there the launch must ask for them (bw_gpu_grid.shared_bytes); one
  *                                      per kernel

@@ -88,7 +88,7 @@ BW_DEVICE float bw_nearest(float x)
     return rintf(x);
 }
 #define BW_KERNEL_WIDE(block, name) extern "C" __global__ __launch_bounds__(block, 1) void name
-#define BW_KERNEL_SHARED(block, n, name) extern "C" __global__ __launch_bounds__(block, n) void name
+#define BW_KERNEL_SEVERAL(block, n, name) extern "C" __global__ __launch_bounds__(block, n) void name
 #define BW_SHARED_LARGE(name, n_bytes) extern __shared__ __align__(16) unsigned char name[]
 
 struct bw_copy {

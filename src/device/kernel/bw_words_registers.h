@@ -7,7 +7,7 @@ BW_DEVICE float bw_nearest(float x)
     return __builtin_rintf(x);
 }
 #define BW_KERNEL_WIDE BW_KERNEL
-#define BW_KERNEL_SHARED(block, n, name) BW_KERNEL(block, name)
+#define BW_KERNEL_SEVERAL(block, n, name) BW_KERNEL(block, name)
 #define BW_SHARED_LARGE(name, n_bytes) BW_SHARED __attribute__((aligned(16))) unsigned char name[n_bytes]
 
 /* Through registers: loads are under way until end. */

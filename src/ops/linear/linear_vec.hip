@@ -75,7 +75,7 @@ BW_DEVICE void vec_blocks(const bw_linear_args &p, const uint8_t *w, const uint8
 }
 
 #define VEC(name, type, T)                                                                                             \
-    BW_KERNEL_SHARED(BLOCK, (T == 1 ? BW_UNPAREN type::LEAST : 1), linear_vec_##name##_##T)                            \
+    BW_KERNEL_SEVERAL(BLOCK, (T == 1 ? BW_UNPAREN type::LEAST : 1), linear_vec_##name##_##T)                            \
     (const bw_linear_args p, const uint8_t *w, const uint8_t *x, const float *bias, float *y)                          \
     {                                                                                                                  \
         vec_blocks<BW_UNPAREN type, T>(p, w, x, bias, y);                                                              \
