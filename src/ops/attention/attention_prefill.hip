@@ -546,8 +546,12 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const C *k_ca
     store_rows<D>(p, own, head, first_row, rows, column, out, y);
 }
 
-#define PREFILL(name, C, d)                                                                                            \
-    BW_KERNEL(shape<d>::BLOCK, attention_prefill_##name##_##d)                                                         \
+#define PREFILL(name, C, d) PREFILL_AS(BW_KERNEL(shape<d>::BLOCK, attention_prefill_##name##_##d), C, d)
+/* Two workgroups, so that one computes while the other waits for its tiles. */
+#define PREFILL_WIDE(name, C, d)                                                                                       \
+    PREFILL_AS(BW_KERNEL_SEVERAL(shape<d>::BLOCK, 2, attention_prefill_##name##_##d), C, d)
+#define PREFILL_AS(kernel, C, d)                                                                                       \
+    kernel                                                                                                             \
     (const bw_attention_args p, const float *q, const C *k_cache, const C *v_cache, const int32_t *seqs,               \
      const int32_t *pages, float *y)                                                                                   \
     {                                                                                                                  \
@@ -558,8 +562,8 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const C *k_ca
     PREFILL(name, C, 64)                                                                                               \
     PREFILL(name, C, 96)                                                                                               \
     PREFILL(name, C, 128)                                                                                              \
-    PREFILL(name, C, 192)                                                                                              \
-    PREFILL(name, C, 256)
+    PREFILL_WIDE(name, C, 192)                                                                                         \
+    PREFILL_WIDE(name, C, 256)
 ALL(f16, bw_f16)
 ALL(bf16, bw_bf16)
 ALL(q8_0, bw_q8_0)
