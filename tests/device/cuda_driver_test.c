@@ -136,7 +136,7 @@ static void test_memory(void **state)
     assert_ok(v->alloc(other, 100, BW_MEMORY_DENSE, "b", &b, &err), err);
     assert_ok(v->host_alloc(device, 100, "pinned", &host, &err), err);
     assert_ok(v->upload(device, a.data, text, sizeof text, &err), err);
-    assert_ok(bw_gpu_copy_peer(other, b.data, device, a.data, sizeof text, &err), err);
+    assert_ok(bw_gpu_copy_from(other, b.data, device, a.data, sizeof text, &err), err);
     assert_ok(v->copy(device, a.data, b.data, sizeof text, &err), err);
     assert_ok(v->download(device, back, a.data, sizeof back, &err), err);
     assert_string_equal(back, text);
@@ -162,7 +162,7 @@ static void test_memory(void **state)
     assert_int_equal(v->download_later(device, host.data, a.data, 10, &err), BW_E_DEVICE);
     assert_int_equal(v->copy(device, b.data, a.data, 10, &err), BW_E_DEVICE);
     setenv("FAKE_HIP_FAIL", "hipMemcpyPeerAsync", 1);
-    assert_int_equal(bw_gpu_copy_peer(other, b.data, device, a.data, 10, &err), BW_E_DEVICE);
+    assert_int_equal(bw_gpu_copy_from(other, b.data, device, a.data, 10, &err), BW_E_DEVICE);
     setenv("FAKE_HIP_FAIL", "hipMemsetAsync", 1);
     assert_int_equal(bw_gpu_fill(device, a.data, 7, 10, &err), BW_E_DEVICE);
     unsetenv("FAKE_HIP_FAIL");
