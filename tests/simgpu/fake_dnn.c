@@ -2,7 +2,8 @@
  * simulated card's memory (which is the host's). It is strict: a handle, descriptor or argument that the real library
  * would not take, an algorithm that was not offered, a workspace that is missing ends the program. Taps outside of x
  * are multiplied as zeros, as the real ones do. BW_FAKE_DNN_FAILS in the environment: the function that fails at every
- * call. BW_FAKE_DNN_LOG: a file to which the names of the called functions are appended. */
+ * call (one that frees, frees nevertheless). BW_FAKE_DNN_LOG: a file to which the names of the called functions are
+ * appended. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,12 +74,11 @@ static void *make(int kind)
     return o;
 }
 
-static int drop(object *o)
+static void drop(object *o)
 {
     o->kind = 0;
     n_objects--;
     free(o);
-    return 0;
 }
 
 static void set_dims(object *o, int type, int n, int c, int h, int w)
@@ -188,11 +188,11 @@ int miopenCreateWithStream(bw_miopen_handle *handle, bw_miopen_stream stream)
 
 int miopenDestroy(bw_miopen_handle handle)
 {
-    BEGIN();
+    const bool has_failed = fails(__func__);
     drop(OBJECT(handle, HANDLE));
-    if (n_objects && !getenv("BW_FAKE_DNN_FAILS"))
+    if (n_objects)
         fault("%d descriptors outlive their handle", n_objects);
-    return 0;
+    return has_failed ? FAILED : 0;
 }
 
 int miopenCreateTensorDescriptor(bw_miopen_tensor *tensor)
@@ -213,8 +213,9 @@ int miopenSet4dTensorDescriptor(bw_miopen_tensor tensor, bw_miopen_type type, in
 
 int miopenDestroyTensorDescriptor(bw_miopen_tensor tensor)
 {
-    BEGIN();
-    return drop(OBJECT(tensor, TENSOR));
+    const bool has_failed = fails(__func__);
+    drop(OBJECT(tensor, TENSOR));
+    return has_failed ? FAILED : 0;
 }
 
 int miopenCreateConvolutionDescriptor(bw_miopen_conv *conv)
@@ -243,8 +244,9 @@ int miopenSetConvolutionGroupCount(bw_miopen_conv conv, int groups)
 
 int miopenDestroyConvolutionDescriptor(bw_miopen_conv conv)
 {
-    BEGIN();
-    return drop(OBJECT(conv, CONV));
+    const bool has_failed = fails(__func__);
+    drop(OBJECT(conv, CONV));
+    return has_failed ? FAILED : 0;
 }
 
 /* What is offered: the fastest rounds otherwise than the definition, the next wants too much, the third is right. */
@@ -331,11 +333,11 @@ int cudnnCreate(bw_cudnn_handle *handle)
 
 int cudnnDestroy(bw_cudnn_handle handle)
 {
-    BEGIN();
+    const bool has_failed = fails(__func__);
     drop(OBJECT(handle, HANDLE));
-    if (n_objects && !getenv("BW_FAKE_DNN_FAILS"))
+    if (n_objects)
         fault("%d descriptors outlive their handle", n_objects);
-    return 0;
+    return has_failed ? FAILED : 0;
 }
 
 int cudnnSetStream(bw_cudnn_handle handle, bw_cudnn_stream stream)
@@ -368,8 +370,9 @@ int cudnnSetTensor4dDescriptorEx(bw_cudnn_tensor tensor, bw_cudnn_type type, int
 
 int cudnnDestroyTensorDescriptor(bw_cudnn_tensor tensor)
 {
-    BEGIN();
-    return drop(OBJECT(tensor, TENSOR));
+    const bool has_failed = fails(__func__);
+    drop(OBJECT(tensor, TENSOR));
+    return has_failed ? FAILED : 0;
 }
 
 int cudnnCreateFilterDescriptor(bw_cudnn_filter *filter)
@@ -391,8 +394,9 @@ int cudnnSetFilter4dDescriptor(bw_cudnn_filter filter, bw_cudnn_type type, bw_cu
 
 int cudnnDestroyFilterDescriptor(bw_cudnn_filter filter)
 {
-    BEGIN();
-    return drop(OBJECT(filter, FILTER));
+    const bool has_failed = fails(__func__);
+    drop(OBJECT(filter, FILTER));
+    return has_failed ? FAILED : 0;
 }
 
 int cudnnCreateConvolutionDescriptor(bw_cudnn_conv *conv)
@@ -428,8 +432,9 @@ int cudnnSetConvolutionMathType(bw_cudnn_conv conv, bw_cudnn_math math)
 
 int cudnnDestroyConvolutionDescriptor(bw_cudnn_conv conv)
 {
-    BEGIN();
-    return drop(OBJECT(conv, CONV));
+    const bool has_failed = fails(__func__);
+    drop(OBJECT(conv, CONV));
+    return has_failed ? FAILED : 0;
 }
 
 /* What is offered: the fastest rounds otherwise than the definition, the next does not work, the third is right. */
