@@ -176,11 +176,30 @@ bw_status bw_array_read(const bw_array *x, void *data, size_t n_bytes, bw_err *e
     return status;
 }
 
+/* Between two devices of one kind the host's memory is not needed. */
+static bw_status copy_across(const bw_array *x, bw_device *device, bw_array **out, bw_err *err)
+{
+    bw_array *dense;
+    BW_TRY(bw_array_contiguous(x, &dense, err));
+    bw_status status = array_new(device, x->t.dtype, x->t.n_dims, x->t.dims, "to_device", out, err);
+    if (status == BW_OK)
+        status = device->vtable->copy_from(device, (*out)->t.data, x->buffer->device, dense->t.data,
+                                           (size_t)bw_array_bytes(x), err);
+    bw_array_free(dense);
+    if (status != BW_OK) {
+        bw_array_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 bw_status bw_array_to_device(const bw_array *x, bw_device *device, bw_array **out, bw_err *err)
 {
     *out = NULL;
     if (device == x->buffer->device)
         return bw_array_share(x, out, err);
+    if (device->kind == x->buffer->device->kind)
+        return copy_across(x, device, out, err);
     size_t n_bytes = (size_t)bw_array_bytes(x);
     void *host = bw_alloc(n_bytes);
     if (!host)

@@ -57,6 +57,9 @@ typedef struct bw_device_vtable {
     /* In the order of the device's work; the host's memory, from host_alloc, stays as it is until synchronise. */
     bw_status (*upload_later)(bw_device *device, void *dst, const void *host_src, size_t n_bytes, bw_err *err);
     bw_status (*download_later)(bw_device *device, void *host_dst, const void *src, size_t n_bytes, bw_err *err);
+    /* From another device of the same kind; both may do as they like with their memory when it returns. */
+    bw_status (*copy_from)(bw_device *device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
+                           bw_err *err);
     /* Nobody waits for the device now: time for what was put off, such as writing what trials found. */
     void (*rest)(bw_device *device);
 } bw_device_vtable;

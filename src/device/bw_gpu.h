@@ -31,9 +31,8 @@ bw_status bw_gpu_stage(bw_device *device, void **room, bw_err *err);
 bw_status bw_gpu_send(bw_device *device, void *dst, size_t n_bytes, bw_err *err);
 /* Give the pinned rooms back when no more large uploads are to come; they return when needed. */
 void bw_gpu_stage_free(bw_device *device);
-/* Between two devices of one kind, in the order of the receiver's stream: the source stays as it is until the receiver
- * was waited for. */
-bw_status bw_gpu_copy_peer(bw_device *dst_device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
+/* From a device of the same kind, card to card where the driver can; done when it returns. */
+bw_status bw_gpu_copy_from(bw_device *device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
                            bw_err *err);
 /* Every byte, in the order of the stream. */
 bw_status bw_gpu_fill(bw_device *device, void *dst, int byte, size_t n_bytes, bw_err *err);

@@ -74,6 +74,13 @@ static bw_status cpu_copy(bw_device *device, void *dst, const void *src, size_t 
     return BW_OK;
 }
 
+static bw_status cpu_copy_from(bw_device *device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
+                               bw_err *err)
+{
+    (void)src_device;
+    return cpu_copy(device, dst, src, n_bytes, err);
+}
+
 static bw_status cpu_synchronise(bw_device *device, bw_err *err)
 {
     (void)device;
@@ -130,6 +137,7 @@ static const bw_device_vtable cpu_vtable = {
     .host_release = cpu_release,
     .upload_later = cpu_copy,
     .download_later = cpu_copy,
+    .copy_from = cpu_copy_from,
     .rest = cpu_rest,
 };
 

@@ -7,7 +7,7 @@
 /* What CUDA's own types are to us: handles are pointers, enums are int. A test that has cuda.h puts those types here.
  */
 #if !defined(BW_CU_HAS_TYPES)
-typedef int bw_cu_result, bw_cu_device, bw_cu_attribute, bw_cu_function_attribute, bw_cu_capture_mode;
+typedef int bw_cu_result, bw_cu_device, bw_cu_attribute, bw_cu_function_attribute, bw_cu_capture_mode, bw_cu_limit;
 typedef unsigned long long bw_cu_address;
 typedef void *bw_cu_context, *bw_cu_stream, *bw_cu_event, *bw_cu_graph, *bw_cu_graph_exec, *bw_cu_module,
     *bw_cu_function;
@@ -24,6 +24,8 @@ typedef void *bw_cu_context, *bw_cu_stream, *bw_cu_event, *bw_cu_graph, *bw_cu_g
     CU(cuDeviceGetAttribute, (int *value, bw_cu_attribute attribute, bw_cu_device device))                             \
     CU(cuDevicePrimaryCtxRetain, (bw_cu_context * context, bw_cu_device device))                                       \
     CU(cuDevicePrimaryCtxRelease_v2, (bw_cu_device device))                                                            \
+    CU(cuDevicePrimaryCtxGetState, (bw_cu_device device, unsigned *flags, int *active))                                \
+    CU(cuCtxSetLimit, (bw_cu_limit limit, size_t value))                                                               \
     CU(cuCtxSetCurrent, (bw_cu_context context))                                                                       \
     CU(cuMemAlloc_v2, (bw_cu_address * address, size_t n_bytes))                                                       \
     CU(cuMemFree_v2, (bw_cu_address address))                                                                          \
@@ -61,6 +63,7 @@ typedef void *bw_cu_context, *bw_cu_stream, *bw_cu_event, *bw_cu_graph, *bw_cu_g
 
 enum {
     BW_CU_SUCCESS = 0,
+    BW_CU_LIMIT_STACK_SIZE = 0,
     BW_CU_OUT_OF_MEMORY = 2,
     BW_CU_NOT_FOUND = 500,
     /* after these nothing works any more in this process: the context is lost */

@@ -41,7 +41,8 @@ static void gpu_destroy(bw_device *device)
         .kind_name = kind, .destroy = gpu_destroy, .alloc = bw_gpu_alloc, .release = bw_gpu_release,                   \
         .upload = bw_gpu_upload, .download = bw_gpu_download, .copy = bw_gpu_copy, .synchronise = bw_gpu_synchronise,  \
         .memory_info = bw_gpu_memory_info, .host_alloc = bw_gpu_host_alloc, .host_release = bw_gpu_host_release,       \
-        .upload_later = bw_gpu_upload_later, .download_later = bw_gpu_download_later, .rest = bw_gpu_rest,             \
+        .upload_later = bw_gpu_upload_later, .download_later = bw_gpu_download_later, .copy_from = bw_gpu_copy_from,   \
+        .rest = bw_gpu_rest,                                                                                           \
     }
 static const bw_device_vtable rocm_vtable = GPU_VTABLE("rocm"), cuda_vtable = GPU_VTABLE("cuda");
 

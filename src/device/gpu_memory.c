@@ -257,18 +257,19 @@ bw_status bw_gpu_copy(bw_device *device, void *dst, const void *src, size_t n_by
     return error ? bw_gpu_fail(g, err, error, "copy") : BW_OK;
 }
 
-bw_status bw_gpu_copy_peer(bw_device *dst_device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
+bw_status bw_gpu_copy_from(bw_device *device, void *dst, bw_device *src_device, const void *src, size_t n_bytes,
                            bw_err *err)
 {
-    bw_gpu *d = bw_gpu_of(dst_device), *s = bw_gpu_of(src_device);
-    if (d->driver->kind != s->driver->kind)
-        return bw_fail(err, BW_E_UNSUPPORTED, "no direct copies go from %s to %s", s->label, d->label);
+    bw_gpu *g = bw_gpu_of(device), *from = bw_gpu_of(src_device);
+    if (g->driver->kind != from->driver->kind)
+        return bw_fail(err, BW_E_UNSUPPORTED, "no direct copies go from %s to %s", from->label, g->label);
     BW_TRY(bw_gpu_synchronise(src_device, err)); /* what wrote the source is done */
-    BW_TRY(bw_gpu_enter(d, err));
-    int error = n_bytes ? d->driver->copy_peer(dst, d->device.index, d->context, src, s->device.index, s->context,
-                                               n_bytes, d->stream)
+    BW_TRY(bw_gpu_enter(g, err));
+    int error = n_bytes ? g->driver->copy_peer(dst, device->index, g->context, src, src_device->index, from->context,
+                                               n_bytes, g->stream)
                         : 0;
-    return error ? bw_gpu_fail(d, err, error, "a copy from another device") : BW_OK;
+    /* The source may be written again by its own stream, which does not know this one. */
+    return error ? bw_gpu_fail(g, err, error, "a copy from another device") : bw_gpu_synchronise(device, err);
 }
 
 bw_status bw_gpu_fill(bw_device *device, void *dst, int byte, size_t n_bytes, bw_err *err)

@@ -2,6 +2,9 @@
 #ifndef BW_ARRAY_HARNESS_H
 #define BW_ARRAY_HARNESS_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "../bw_test.h"
 
 #define DIMS(...)                                                                                                      \
@@ -16,7 +19,20 @@ static inline int open_device(void **state)
 {
     bw_err err = {0};
     (void)state;
-    return bw_device_open("cpu", 2, &device, &err) == BW_OK ? 0 : -1;
+    const char *name = getenv("BW_TEST_DEVICE"); /* the same tests on a GPU, or on a simulated one */
+    if (bw_device_open(name ? name : "cpu", 2, &device, &err) == BW_OK)
+        return 0;
+    fprintf(stderr, "%s\n", err.text);
+    return -1;
+}
+
+/* Says what is left out on a GPU, and whether this is one. */
+static inline bool on_gpu(const char *what)
+{
+    bool is_gpu = strncmp(bw_device_name(device), "cpu", 3) != 0;
+    if (is_gpu)
+        printf("SKIPPED: %s\n", what);
+    return is_gpu;
 }
 
 static inline int close_device(void **state)
@@ -32,6 +48,18 @@ static inline void test_nothing_left(void **state)
 {
     (void)state;
     assert_int_equal(bw_array_live(), 0);
+}
+
+/* Its bytes on the host, wherever it is: of the last two that were asked for. */
+static inline const void *host_bytes(const bw_array *x)
+{
+    static char room[2][1 << 16];
+    static int next;
+    bw_err err = {0};
+    assert_true(bw_array_bytes(x) <= (int64_t)sizeof room[0]);
+    next = !next;
+    assert_ok(bw_array_read(x, room[next], (size_t)bw_array_bytes(x), &err), err);
+    return room[next];
 }
 
 /* f32 0, 1, 2, ... in this shape. */

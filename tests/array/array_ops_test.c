@@ -33,7 +33,7 @@ static void test_elementwise(void **state)
     expect(y, DIMS(2, 4), -2, -0.5f, 0, 3, -1, 0.5f, 1, 4);
     assert_ok(bw_array_compare(x, "lt", column, &c, &err), err);
     assert_int_equal(bw_array_dtype(c), BW_U8);
-    assert_memory_equal(bw_array_data(c), "\1\1\0\0\1\1\1\0", 8);
+    assert_memory_equal(host_bytes(c), "\1\1\0\0\1\1\1\0", 8);
     assert_ok(bw_array_where(c, x, column, &z, &err), err);
     expect(z, DIMS(2, 4), -2, -0.5f, 0, 0, -2, -0.5f, 0, 1);
     bw_array_free(c);
@@ -127,7 +127,7 @@ static void test_reductions(void **state)
     expect(y, DIMS(3), 3, 4, 5);
     assert_ok(bw_array_reduce(x, "argmax", 2, (int[]){0, 1}, false, &y, &err), err);
     assert_int_equal(bw_array_dtype(y), BW_U32);
-    assert_int_equal(*(const uint32_t *)bw_array_data(y), 5);
+    assert_int_equal(*(const uint32_t *)host_bytes(y), 5);
     bw_array_free(y);
     expect_failure(bw_array_reduce(x, "sum", 2, (int[]){0, -2}, false, &y, error), y, "named twice");
     expect_failure(bw_array_reduce(x, "median", 0, NULL, false, &y, error), y, "there is no operation");
@@ -225,7 +225,7 @@ static void test_indexing(void **state)
     x = f32_array(DIMS(2, 3), (float[]){3, 1, 2, 4, 6, 5}, 6);
     assert_ok(bw_array_sort(x, false, &v, &ids, &err), err);
     expect(v, DIMS(2, 3), 1, 2, 3, 4, 5, 6);
-    assert_memory_equal(bw_array_data(ids), ((uint32_t[]){1, 2, 0, 0, 2, 1}), 24);
+    assert_memory_equal(host_bytes(ids), ((uint32_t[]){1, 2, 0, 0, 2, 1}), 24);
     bw_array_free(ids);
     assert_ok(bw_array_sort(x, true, &v, NULL, &err), err);
     expect(v, DIMS(2, 3), 3, 2, 1, 6, 5, 4);
@@ -233,7 +233,7 @@ static void test_indexing(void **state)
     bw_array_free(ids);
     expect(v, DIMS(2, 2), 3, 2, 6, 5);
     assert_ok(bw_array_topk(x, 1, true, NULL, &ids, &err), err);
-    assert_memory_equal(bw_array_data(ids), ((uint32_t[]){1, 0}), 8);
+    assert_memory_equal(host_bytes(ids), ((uint32_t[]){1, 0}), 8);
     bw_array_free(ids);
     expect_failure(bw_array_topk(x, 4, true, &v, NULL, error), v, "do not have 4 elements");
     bw_array_free(x);

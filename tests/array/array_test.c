@@ -18,10 +18,10 @@ static void test_creation(void **state)
     assert_ok(bw_array_full(device, BW_F32, DIMS(3), 1.5, &x, &err), err);
     expect(x, DIMS(3), 1.5f, 1.5f, 1.5f);
     assert_ok(bw_array_full(device, BW_U8, DIMS(3), 300, &x, &err), err);
-    assert_memory_equal(bw_array_data(x), "\377\377\377", 3);
+    assert_memory_equal(host_bytes(x), "\377\377\377", 3);
     bw_array_free(x);
     assert_ok(bw_array_full(device, BW_I8, DIMS(3), -300, &x, &err), err);
-    assert_memory_equal(bw_array_data(x), "\200\200\200", 3);
+    assert_memory_equal(host_bytes(x), "\200\200\200", 3);
     bw_array_free(x);
     assert_ok(bw_array_arange(device, BW_F32, 1, -1, -0.5, &x, &err), err);
     expect(x, DIMS(4), 1, 0.5f, 0, -0.5f);
@@ -32,7 +32,7 @@ static void test_creation(void **state)
     assert_ok(bw_array_from_data(device, BW_F32, 0, NULL, &value, 4, &x, &err), err);
     assert_int_equal(bw_array_n_dims(x), 0);
     assert_int_equal(bw_array_elements(x), 1);
-    assert_true(*(const float *)bw_array_data(x) == 7);
+    assert_true(*(const float *)host_bytes(x) == 7);
     bw_array_free(x);
     for (int d = 0; d < BW_DTYPE_COUNT; d++) { /* every type holds bytes */
         unsigned char bytes[512], back[512];
@@ -72,7 +72,7 @@ static void test_random(void **state)
     r = (bw_random){.seed = 1, .mode = BW_RANDOM_PHILOX};
     assert_ok(bw_array_rand_bits(device, BW_I64, DIMS(5), &r, &x, &err), err);
     assert_ok(bw_array_rand_bits(device, BW_I64, DIMS(5), &r, &y, &err), err);
-    assert_memory_not_equal(bw_array_data(x), bw_array_data(y), 40);
+    assert_memory_not_equal(host_bytes(x), host_bytes(y), 40);
     bw_array_free(x);
     bw_array_free(y);
     r = (bw_random){.seed = 1, .mode = BW_RANDOM_TORCH_CUDA, .cuda_threads = 256};
@@ -180,7 +180,7 @@ static void test_copy_on_write(void **state)
     assert_ok(bw_array_share(x, &y, &err), err);
     assert_true(bw_array_data(y) == before);
     assert_ok(bw_array_fill(x, 1, &err), err); /* shared: x moves away */
-    assert_true(bw_array_data(x) != before && bw_array_data(y) == before);
+    assert_true((!before || bw_array_data(x) != before) && bw_array_data(y) == before);
     expect(y, DIMS(2, 3), 9, 9, 9, 9, 9, 9);
     /* a view that is written to leaves its base alone, and the base its view */
     assert_ok(bw_array_narrow(x, 1, 1, 2, &y, &err), err);
@@ -245,8 +245,9 @@ static void test_devices(void **state)
     (void)state;
     bw_err err = {0};
     bw_device *other;
-    assert_ok(bw_device_open("cpu:0", 1, &other, &err), err);
-    assert_string_equal(bw_device_name(other), "cpu:0");
+    const char *name = getenv("BW_TEST_OTHER_DEVICE"); /* cuda:1 beside cuda:0 */
+    assert_ok(bw_device_open(name ? name : bw_device_name(device), 1, &other, &err), err);
+    assert_string_equal(bw_device_name(other), name ? name : bw_device_name(device));
     bw_array *x = counting(DIMS(3)), *y, *z;
     assert_ok(bw_array_to_device(x, other, &y, &err), err);
     assert_true(bw_array_device(y) == other);
@@ -314,6 +315,8 @@ static void test_files(void **state)
 static void test_full_disk(void **state)
 {
     (void)state;
+    if (on_gpu("full_disk: a forked process cannot use its parent's GPU"))
+        return;
     bw_err err = {0};
     char folder[] = "/tmp/bw_array_test_XXXXXX", path[128];
     assert_non_null(mkdtemp(folder));
@@ -385,6 +388,8 @@ static bw_status program(const char *path, bw_err *err)
 static void test_no_memory(void **state)
 {
     (void)state;
+    if (on_gpu("no_memory: the driver's own memory is not counted"))
+        return;
     bw_err err = {0};
     char folder[] = "/tmp/bw_array_test_XXXXXX", path[128];
     assert_non_null(mkdtemp(folder));

@@ -15,6 +15,7 @@ typedef CUdevice bw_cu_device;
 typedef CUdevice_attribute bw_cu_attribute;
 typedef CUfunction_attribute bw_cu_function_attribute;
 typedef CUstreamCaptureMode bw_cu_capture_mode;
+typedef CUlimit bw_cu_limit;
 typedef CUdeviceptr bw_cu_address;
 typedef CUcontext bw_cu_context;
 typedef CUstream bw_cu_stream;
@@ -35,6 +36,7 @@ static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long) && sizeof(CUstre
 static_assert(sizeof(CUcontext) == sizeof(void *) && sizeof(CUgraphExec) == sizeof(void *), "");
 
 static_assert(BW_CU_SUCCESS == (int)CUDA_SUCCESS, "");
+static_assert(sizeof(CUlimit) == sizeof(int) && BW_CU_LIMIT_STACK_SIZE == (int)CU_LIMIT_STACK_SIZE, "");
 static_assert(BW_CU_OUT_OF_MEMORY == (int)CUDA_ERROR_OUT_OF_MEMORY, "");
 static_assert(BW_CU_NOT_FOUND == (int)CUDA_ERROR_NOT_FOUND, "");
 static_assert(BW_CU_DEVICE_UNAVAILABLE == (int)CUDA_ERROR_DEVICE_UNAVAILABLE, "");

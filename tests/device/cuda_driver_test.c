@@ -102,13 +102,14 @@ static void test_card(void **state)
         assert_false(d->is_lost(kept[i]));
     bw_device_close(device);
     assert_int_equal(bw_device_open("cuda:2", 0, &device, &err), BW_E_NOT_FOUND);
-    static const char *const functions[] = {"hipGetDeviceCount",       "cuDeviceGet",
-                                            "cuDeviceGetName",         "cuDeviceTotalMem_v2",
-                                            "cuDeviceGetAttribute 75", "cuDeviceGetAttribute 76",
-                                            "cuDeviceGetAttribute 16", "cuDeviceGetAttribute 97",
-                                            "cuDeviceGetAttribute 18", "cuDevicePrimaryCtxRetain",
-                                            "cuCtxSetCurrent",         "hipStreamCreateWithFlags",
-                                            "hipModuleLoadData",       "hipModuleGetFunction"};
+    static const char *const functions[] = {"hipGetDeviceCount",        "cuDeviceGet",
+                                            "cuDeviceGetName",          "cuDeviceTotalMem_v2",
+                                            "cuDeviceGetAttribute 75",  "cuDeviceGetAttribute 76",
+                                            "cuDeviceGetAttribute 16",  "cuDeviceGetAttribute 97",
+                                            "cuDeviceGetAttribute 18",  "cuDevicePrimaryCtxGetState",
+                                            "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
+                                            "hipStreamCreateWithFlags", "hipModuleLoadData",
+                                            "hipModuleGetFunction"};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         setenv("FAKE_HIP_FAIL", functions[i], 1);
         assert_int_equal(bw_device_open("cuda:0", 0, &device, &err), BW_E_DEVICE);
@@ -116,6 +117,18 @@ static void test_card(void **state)
         unsetenv("FAKE_HIP_FAIL");
     }
     assert_int_equal(*fake("fake_cuda_contexts"), 0);
+    /* stacks are left alone where somebody uses the card already; it is no harm where they cannot be given up */
+    int *limits = fake("fake_cuda_limits");
+    *limits = 0;
+    device = open_card("cuda:0");
+    assert_int_equal(*limits, 1);
+    bw_device *second = open_card("cuda:1");
+    assert_int_equal(*limits, 1);
+    bw_device_close(second);
+    bw_device_close(device);
+    setenv("FAKE_HIP_FAIL", "cuCtxSetLimit", 1);
+    bw_device_close(open_card("cuda:0"));
+    unsetenv("FAKE_HIP_FAIL");
     bw_probe probe;
     bw_probe_run(&probe, "", false);
     assert_int_equal(probe.backends[1].n_cards, 2);
@@ -136,7 +149,7 @@ static void test_memory(void **state)
     assert_ok(v->alloc(other, 100, BW_MEMORY_DENSE, "b", &b, &err), err);
     assert_ok(v->host_alloc(device, 100, "pinned", &host, &err), err);
     assert_ok(v->upload(device, a.data, text, sizeof text, &err), err);
-    assert_ok(bw_gpu_copy_peer(other, b.data, device, a.data, sizeof text, &err), err);
+    assert_ok(bw_gpu_copy_from(other, b.data, device, a.data, sizeof text, &err), err);
     assert_ok(v->copy(device, a.data, b.data, sizeof text, &err), err);
     assert_ok(v->download(device, back, a.data, sizeof back, &err), err);
     assert_string_equal(back, text);
@@ -162,7 +175,7 @@ static void test_memory(void **state)
     assert_int_equal(v->download_later(device, host.data, a.data, 10, &err), BW_E_DEVICE);
     assert_int_equal(v->copy(device, b.data, a.data, 10, &err), BW_E_DEVICE);
     setenv("FAKE_HIP_FAIL", "hipMemcpyPeerAsync", 1);
-    assert_int_equal(bw_gpu_copy_peer(other, b.data, device, a.data, 10, &err), BW_E_DEVICE);
+    assert_int_equal(bw_gpu_copy_from(other, b.data, device, a.data, 10, &err), BW_E_DEVICE);
     setenv("FAKE_HIP_FAIL", "hipMemsetAsync", 1);
     assert_int_equal(bw_gpu_fill(device, a.data, 7, 10, &err), BW_E_DEVICE);
     unsetenv("FAKE_HIP_FAIL");

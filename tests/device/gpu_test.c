@@ -176,10 +176,14 @@ static void test_staging(void **state)
     assert_int_equal(v->alloc(other, BYTES, BW_MEMORY_DENSE, "b", &b, &err), BW_OK);
     assert_int_equal(v->host_alloc(device, BYTES, "pinned", &pinned, &err), BW_OK);
     assert_int_equal(v->upload(device, a.data, data, BYTES, &err), BW_OK);
-    assert_int_equal(bw_gpu_copy_peer(other, b.data, device, a.data, BYTES, &err), BW_OK);
+    assert_int_equal(v->copy_from(other, b.data, device, a.data, BYTES, &err), BW_OK);
     assert_int_equal(v->download_later(other, pinned.data, b.data, BYTES, &err), BW_OK);
     assert_int_equal(v->synchronise(other, &err), BW_OK);
     assert_memory_equal(pinned.data, data, BYTES);
+    setenv("FAKE_HIP_FAIL", "hipMemcpyPeerAsync", 1);
+    assert_int_equal(v->copy_from(other, b.data, device, a.data, BYTES, &err), BW_E_DEVICE);
+    assert_non_null(strstr(err.text, "a copy from another device"));
+    unsetenv("FAKE_HIP_FAIL");
     assert_int_equal(bw_gpu_fill(device, a.data, 0, 100, &err), BW_OK);
     assert_int_equal(v->upload_later(device, (char *)a.data + 50, pinned.data, 50, &err), BW_OK);
     char back[100], zeros[50] = {0};

@@ -5,8 +5,8 @@
  * missing one or 1 fits all). Any strides everywhere; k = 0 gives zeros; out must not overlap the inputs.
  *
  * Types: f32, f64, u8, u32, i16, i32, i64 give the same type; f16 and bf16 give the same type or f32; f8_e4m3 gives f32
- * or bf16; i8 gives i32. Short floats are multiplied exactly and summed in f32 at least, then rounded once. Integers
- * wrap. No params. */
+ * or bf16; i8 gives i32. Short floats are multiplied exactly and summed in f32 at least, then rounded once; on a
+ * processor with AMX a large bf16 product takes subnormal values for 0. Integers wrap. No params. */
 #ifndef BW_MATMUL_H
 #define BW_MATMUL_H
 

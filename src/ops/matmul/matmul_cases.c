@@ -98,6 +98,49 @@ static void large(bw_case_sink *sink)
                     (bw_case_layout)layout, false);
 }
 
+/* Short floats in whole panels and beside them, and deeper than one block of any kernel. */
+static void deep(bw_case_sink *sink)
+{
+    static const int64_t sizes[][3] = {{64, 96, 64},   {33, 65, 1025}, {70, 90, 2100},
+                                       {290, 31, 129}, {16, 600, 65},  {9, 47, 1100}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int p = 1; p < 5; p++) {
+            const int64_t *s = sizes[i];
+            one(sink, pairs[p], s[0], s[1], s[2], BW_CASE_CONTIGUOUS, BW_CASE_CONTIGUOUS, false);
+            one(sink, pairs[p], s[0], s[1], s[2], BW_CASE_CONTIGUOUS, BW_CASE_TRANSPOSED, false);
+            one(sink, pairs[p], s[0], s[1], s[2], BW_CASE_TRANSPOSED, BW_CASE_CONTIGUOUS, true);
+            one(sink, pairs[p], s[0], s[1], s[2], BW_CASE_GAPS, BW_CASE_GAPS, false);
+        }
+    for (int p = 3; p < 5; p++) {
+        one(sink, pairs[p], 1060, 40, 1040, BW_CASE_CONTIGUOUS, BW_CASE_CONTIGUOUS, false);
+        one(sink, pairs[p], 40, 1090, 1040, BW_CASE_CONTIGUOUS, BW_CASE_TRANSPOSED, false);
+        batched(sink, pairs[p], 3, (int64_t[]){3, 50, 70}, 3, (int64_t[]){3, 70, 66}, 3, (int64_t[]){3, 50, 66}, false);
+        batched(sink, pairs[p], 3, (int64_t[]){9, 40, 70}, 2, (int64_t[]){70, 66}, 3, (int64_t[]){9, 40, 66}, true);
+    }
+}
+
+/* NaN and infinities among ordinary values, in every type that has them: what each row and column makes of them. */
+static void not_finite(bw_case_sink *sink)
+{
+    static const double values[] = {NAN, INFINITY, -INFINITY, INFINITY};
+    for (int p = 0; p < 6; p++)
+        for (int layout = 0; layout < 2; layout++) {
+            bw_case *c = bw_case_begin(sink, BW_OP_MATMUL, "%s to %s, not finite, layout %d",
+                                       bw_dtype_name(pairs[p].in), bw_dtype_name(pairs[p].out), layout);
+            bw_tensor *a = bw_case_in_layout(c, pairs[p].in, 2, (int64_t[]){45, 70}, (bw_case_layout)layout),
+                      *b = bw_case_in_layout(c, pairs[p].in, 2, (int64_t[]){70, 51}, (bw_case_layout)layout);
+            bw_case_fill_normal(c, a, 1);
+            bw_case_fill_normal(c, b, 1);
+            for (int i = 0; i < 4; i++) {
+                bw_element_set_f64(a->dtype, a->data, (i * 11 + 2) * a->strides[0] + (i * 19) * a->strides[1],
+                                   values[i]);
+                bw_element_set_f64(b->dtype, b->data, (i * 17 + 5) * b->strides[0] + (i * 13) * b->strides[1],
+                                   values[3 - i]);
+            }
+            finish(c, pairs[p], 2, (int64_t[]){45, 51}, false, 70);
+        }
+}
+
 static void special(bw_case_sink *sink)
 {
     for (int p = 0; p < N_PAIRS; p++) {
@@ -147,6 +190,8 @@ void bw_op_matmul_cases(bw_case_sink *sink)
     for (int p = 0; p < N_PAIRS; p++)
         fixed(sink, pairs[p]);
     large(sink);
+    deep(sink);
+    not_finite(sink);
     special(sink);
     refusals(sink);
     for (int i = 0; i < bw_cases_n_random(sink); i++)

@@ -8,7 +8,9 @@
 bool bw_matmul_onednn_supports(const bw_op_call *call, const bw_cpu_features *cpu);
 bool bw_matmul_trial_supports(const bw_op_call *call, const bw_cpu_features *cpu);
 size_t bw_matmul_onednn_scratch(const bw_op_call *call);
-bw_op_kernel bw_matmul_onednn, bw_matmul_trial, bw_matmul_avx512, bw_matmul_avx2, bw_matmul_plain;
+bw_op_kernel bw_matmul_onednn, bw_matmul_trial, bw_matmul_amx, bw_matmul_avx512, bw_matmul_avx2, bw_matmul_plain;
+bool bw_matmul_amx_supports(const bw_op_call *call, const bw_cpu_features *cpu);
+size_t bw_matmul_amx_scratch(const bw_op_call *call);
 
 enum {
     FEWEST = 4096,          /* multiplications that are worth a call of a library */
@@ -119,10 +121,29 @@ bool bw_matmul_trial_supports(const bw_op_call *call, const bw_cpu_features *cpu
     return supports(call, FEWEST_TRIED);
 }
 
+static bw_op_kernel *find_ours(const bw_op_call *call)
+{
+#if defined(__x86_64__)
+    const bw_cpu_features *cpu = bw_cpu_get_features();
+    if (bw_matmul_amx_supports(call, cpu))
+        return bw_matmul_amx;
+    if (cpu->avx512)
+        return bw_matmul_avx512;
+    if (cpu->avx2)
+        return bw_matmul_avx2;
+#endif
+    (void)call;
+    return bw_matmul_plain;
+}
+
 size_t bw_matmul_onednn_scratch(const bw_op_call *call)
 {
     tiling t;
     size_t bytes = BW_GEMM_SCRATCH;
+#if defined(__x86_64__)
+    if (find_ours(call) == bw_matmul_amx)
+        bytes = bw_matmul_amx_scratch(call);
+#endif
     get_tiling(call, &t);
     can_all(call, &t, &bytes);
     return bytes + BW_TRIAL_SCRATCH;
@@ -165,21 +186,9 @@ static bool run_tiles(const bw_op_call *call, bw_member *member)
     return ok;
 }
 
-static bw_op_kernel *find_ours(void)
-{
-#if defined(__x86_64__)
-    const bw_cpu_features *cpu = bw_cpu_get_features();
-    if (cpu->avx512)
-        return bw_matmul_avx512;
-    if (cpu->avx2)
-        return bw_matmul_avx2;
-#endif
-    return bw_matmul_plain;
-}
-
 void bw_matmul_onednn(const bw_op_call *call, bw_member *member)
 {
-    bw_library_run(call, member, find_ours(), run_tiles);
+    bw_library_run(call, member, find_ours(call), run_tiles);
 }
 
 void bw_matmul_trial(const bw_op_call *call, bw_member *member)
@@ -187,11 +196,11 @@ void bw_matmul_trial(const bw_op_call *call, bw_member *member)
     bw_matmul_shape s;
     bw_matmul_get_shape(call, &s);
     if (multiplications(&s) < FEWEST_TRIED) { /* a plan's smaller run */
-        find_ours()(call, member);
+        find_ours(call)(call, member);
         return;
     }
     bw_trial_key key = {{(int64_t)call->op, (int64_t)call->in[0]->dtype, (int64_t)call->out[0]->dtype, member->size,
                          bw_trial_round(s.m), bw_trial_round(s.n), bw_trial_round(s.k), bw_trial_round(s.n_batch),
                          s.a_k == 1, s.b_n == 1}};
-    bw_trial_run(call, member, &key, find_ours(), run_tiles);
+    bw_trial_run(call, member, &key, find_ours(call), run_tiles);
 }

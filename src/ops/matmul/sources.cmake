@@ -1,6 +1,6 @@
 bw_op_sources(matmul/matmul_ref.c matmul/matmul_typed.c matmul/matmul_plain.c matmul/matmul_onednn.c)
 if(BW_X86)
-  bw_op_sources(matmul/matmul_avx2.c matmul/matmul_avx512.c)
+  bw_op_sources(matmul/matmul_avx2.c matmul/matmul_avx512.c matmul/matmul_amx.c)
 endif()
 bw_cases_sources(matmul/matmul_cases.c)
 bw_op_sources(matmul/matmul_gpu.c)
