@@ -102,13 +102,14 @@ static void test_card(void **state)
         assert_false(d->is_lost(kept[i]));
     bw_device_close(device);
     assert_int_equal(bw_device_open("cuda:2", 0, &device, &err), BW_E_NOT_FOUND);
-    static const char *const functions[] = {"hipGetDeviceCount",       "cuDeviceGet",
-                                            "cuDeviceGetName",         "cuDeviceTotalMem_v2",
-                                            "cuDeviceGetAttribute 75", "cuDeviceGetAttribute 76",
-                                            "cuDeviceGetAttribute 16", "cuDeviceGetAttribute 97",
-                                            "cuDeviceGetAttribute 18", "cuDevicePrimaryCtxRetain",
-                                            "cuCtxSetCurrent",         "hipStreamCreateWithFlags",
-                                            "hipModuleLoadData",       "hipModuleGetFunction"};
+    static const char *const functions[] = {"hipGetDeviceCount",        "cuDeviceGet",
+                                            "cuDeviceGetName",          "cuDeviceTotalMem_v2",
+                                            "cuDeviceGetAttribute 75",  "cuDeviceGetAttribute 76",
+                                            "cuDeviceGetAttribute 16",  "cuDeviceGetAttribute 97",
+                                            "cuDeviceGetAttribute 18",  "cuDevicePrimaryCtxGetState",
+                                            "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
+                                            "hipStreamCreateWithFlags", "hipModuleLoadData",
+                                            "hipModuleGetFunction"};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         setenv("FAKE_HIP_FAIL", functions[i], 1);
         assert_int_equal(bw_device_open("cuda:0", 0, &device, &err), BW_E_DEVICE);
@@ -116,6 +117,18 @@ static void test_card(void **state)
         unsetenv("FAKE_HIP_FAIL");
     }
     assert_int_equal(*fake("fake_cuda_contexts"), 0);
+    /* stacks are left alone where somebody uses the card already; it is no harm where they cannot be given up */
+    int *limits = fake("fake_cuda_limits");
+    *limits = 0;
+    device = open_card("cuda:0");
+    assert_int_equal(*limits, 1);
+    bw_device *second = open_card("cuda:1");
+    assert_int_equal(*limits, 1);
+    bw_device_close(second);
+    bw_device_close(device);
+    setenv("FAKE_HIP_FAIL", "cuCtxSetLimit", 1);
+    bw_device_close(open_card("cuda:0"));
+    unsetenv("FAKE_HIP_FAIL");
     bw_probe probe;
     bw_probe_run(&probe, "", false);
     assert_int_equal(probe.backends[1].n_cards, 2);

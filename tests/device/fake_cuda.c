@@ -8,7 +8,7 @@
 #define CU(name, arguments) EXPORT int name arguments;
 BW_CU_FUNCTIONS
 #undef CU
-EXPORT int fake_cuda_announced, fake_cuda_contexts;
+EXPORT int fake_cuda_announced, fake_cuda_contexts, fake_cuda_limits;
 static int context_token, announced_bytes;
 
 int cuInit(unsigned flags)
@@ -76,6 +76,22 @@ int cuDevicePrimaryCtxRelease_v2(int device)
 {
     fake_cuda_contexts--;
     return device < 0 ? INVALID : 0;
+}
+
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    (void)device;
+    *flags = 0;
+    *active = fake_cuda_contexts > 0;
+    return result("cuDevicePrimaryCtxGetState");
+}
+
+int cuCtxSetLimit(int limit, size_t value)
+{
+    if (limit != BW_CU_LIMIT_STACK_SIZE || value != 0)
+        return INVALID;
+    fake_cuda_limits++;
+    return result("cuCtxSetLimit");
 }
 
 int cuCtxSetCurrent(void *context)
