@@ -233,6 +233,8 @@ static bool find_product(const struct job *job, bw_gpu_product *product)
         transpose(&j);
     if (p->out_column != 1 && p->n > 1)
         return false;
+    /* What a plan's calls share may be less than this call would want, where a library is forced on small products. */
+    const size_t work_bytes = j.call->scratch_bytes < WORK_BYTES ? j.call->scratch_bytes : WORK_BYTES;
     *product = (bw_gpu_product){.in = j.in,
                                 .out = j.out,
                                 .n = p->n,
@@ -251,7 +253,7 @@ static bool find_product(const struct job *job, bw_gpu_product *product)
                                 .x = j.a,
                                 .y = j.y,
                                 .workspace = j.call->scratch,
-                                .workspace_bytes = j.call->scratch ? WORK_BYTES : 0};
+                                .workspace_bytes = work_bytes};
     /* Rows that are not stepped over may be anywhere; a library wants them one after another. */
     int64_t w_least = j.b_by_k ? p->k : p->n, x_least = j.a_by_k ? p->k : p->m;
     if ((j.b_by_k ? p->n : p->k) == 1)
