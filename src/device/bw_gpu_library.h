@@ -20,7 +20,8 @@ typedef struct bw_gpu_product {
     size_t workspace_bytes;
 } bw_gpu_product;
 
-/* "cublasLt", or NULL where there is none for this device. Loads it at the first call. */
+/* "cublasLt", or NULL where there is none for this device. Loads it at the first call that is not recorded into a
+ * graph; until then NULL. */
 const char *bw_gpu_library(bw_device *device);
 /* Whether it is to be used wherever it has a kernel, BW_GPU_LIBRARIES=always, however small the product. */
 bool bw_gpu_library_is_forced(bw_device *device);

@@ -363,7 +363,7 @@ static bw_gpu_choices *open_choices(bw_gpu *g)
 static bw_gpu_choices *choices_of(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
-    if (!g->choices)
+    if (!g->choices && !g->is_capturing) /* it loads the library */
         g->choices = open_choices(g);
     return g->choices;
 }

@@ -201,13 +201,16 @@ static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
         l->name = "rocblas";
         if (rocblas.set_stream(l->handle, g->stream) != 0)
             l->name = NULL;
+    } else {
+        l->handle = NULL; /* whatever a failed call left there */
     }
 }
 
+/* NULL while a graph is recorded before anybody has asked: a new handle may allocate, which would end the recording. */
 static struct bw_gpu_library *library_of(bw_device *device)
 {
     bw_gpu *g = bw_gpu_of(device);
-    if (!g->library) {
+    if (!g->library && !g->is_capturing) {
         g->library = bw_alloc_zero(1, sizeof *g->library);
         if (g->library)
             open_handle(g, g->library);
