@@ -19,9 +19,18 @@ bw_status bw_gpu_each_once(const bw_op_call *call, bw_device *device, int n_in, 
 /* The full name of a call's entry point. */
 void bw_gpu_entry_name(const bw_op_call *call, char name[64]);
 
-/* Milliseconds of one of three runs after a first, for choosing between two ways of doing the same. */
-typedef bw_status bw_gpu_measured_fn(const void *what, bw_err *err);
-bw_status bw_gpu_measure(bw_device *device, bw_gpu_measured_fn *run, const void *what, float *ms, bw_err *err);
+/* Two ways of computing the same, and what a trial found: milliseconds of a run, 0 where none was made now. */
+typedef bw_status bw_gpu_trial_fn(const void *what, bw_err *err);
+typedef struct bw_gpu_trial {
+    bw_gpu_trial_fn *own, *library;
+    const void *what; /* both functions' argument */
+    float own_ms, library_ms;
+} bw_gpu_trial;
+/* Whether the library's way is the faster one for a shape (bw_gpu_choose), by a trial where none was made before: the
+ * mean of three runs of each after a first. A trial computes the call's result several times, so it can be made at any
+ * call, only not while a graph is recorded: then the answer is false where nothing is known. It is false too where a
+ * run fails, and the log says why. */
+bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *trial);
 
 /* Launchers of ops that need nothing else. */
 bw_op_gpu_kernel bw_gpu_each_1, bw_gpu_each_2, bw_gpu_each_3; /* by number of inputs */

@@ -1,7 +1,10 @@
-/* Launching elementwise kernels; timing of any. */
+/* Launching elementwise kernels; timed trials of any against a vendor's library. */
 #include "bw_op_gpu.h"
 
 #include <stdio.h>
+
+#include "bw_gpu_library.h"
+#include "bw_log.h"
 
 void bw_gpu_entry_name(const bw_op_call *call, char name[64])
 {
@@ -92,7 +95,10 @@ bw_status bw_gpu_each_3(const bw_op_call *call, bw_device *device, bw_err *err)
     return bw_gpu_each(call, device, 3, NULL, 0, err);
 }
 
-bw_status bw_gpu_measure(bw_device *device, bw_gpu_measured_fn *run, const void *what, float *ms, bw_err *err)
+/* ---- trials ------------------------------------------------------------------------------------------------------ */
+
+/* Milliseconds of one of RUNS runs after a first. */
+static bw_status measure(bw_device *device, bw_gpu_trial_fn *run, const void *what, float *ms, bw_err *err)
 {
     enum { RUNS = 3 };
     void *begin = NULL, *end = NULL;
@@ -115,4 +121,27 @@ bw_status bw_gpu_measure(bw_device *device, bw_gpu_measured_fn *run, const void 
     if (end)
         bw_gpu_event_free(device, end);
     return status;
+}
+
+bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *t)
+{
+    enum { NONE, OWN, LIBRARY }; /* what is kept: these numbers lie in files */
+    int choice = bw_gpu_choice(device, shape);
+    t->own_ms = t->library_ms = 0;
+    if (choice != NONE || bw_gpu_is_capturing(device))
+        return choice == LIBRARY;
+    bw_err err = {0};
+    bw_status status = measure(device, t->own, t->what, &t->own_ms, &err);
+    if (status == BW_OK)
+        status = measure(device, t->library, t->what, &t->library_ms, &err);
+    if (status == BW_E_UNSUPPORTED)
+        bw_log_debug("%s; beeswax's own kernel is used", err.text);
+    else if (status != BW_OK)
+        bw_log_warn("%s; beeswax's own kernel is used", err.text);
+    choice = status == BW_OK && t->library_ms < t->own_ms ? LIBRARY : OWN;
+    if (status != BW_E_LOST) /* which says nothing about either */
+        bw_gpu_choose(device, shape, choice);
+    if (status != BW_OK)
+        t->own_ms = t->library_ms = 0;
+    return choice == LIBRARY;
 }

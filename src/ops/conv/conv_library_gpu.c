@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "bw_gpu_dnn.h"
-#include "bw_gpu_library.h"
 #include "bw_log.h"
 #include "conv_gpu.h"
 
-enum { LEAST_MILLIONS = 4, RUNS = 3, MOST_Y = 65535 };
-enum { CHOICE_NONE, CHOICE_OWN, CHOICE_LIBRARY };
+enum { LEAST_MILLIONS = 4, MOST_Y = 65535 };
 
 static bool is_dense(const bw_op_call *call)
 {
@@ -110,63 +108,45 @@ static bw_status run_library(const bw_conv_job *j, bw_err *err)
     return repair(j, err);
 }
 
-/* Milliseconds of RUNS runs after a first. */
-static bw_status measure(bw_conv_run_fn *fn, const bw_conv_job *j, float *ms, bw_err *err)
+/* What both ways take. */
+struct ways {
+    const bw_conv_job *j;
+    bw_conv_run_fn *run_own;
+};
+
+static bw_status try_own(const void *what, bw_err *err)
 {
-    void *begin = NULL, *end = NULL;
-    bw_status status = bw_gpu_event_new(j->device, &begin, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_new(j->device, &end, err);
-    if (status == BW_OK)
-        status = fn(j, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_record(j->device, begin, err);
-    for (int i = 0; i < RUNS && status == BW_OK; i++)
-        status = fn(j, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_record(j->device, end, err);
-    if (status == BW_OK)
-        status = bw_gpu_event_elapsed(j->device, begin, end, ms, err);
-    if (begin)
-        bw_gpu_event_free(j->device, begin);
-    if (end)
-        bw_gpu_event_free(j->device, end);
-    return status;
+    const struct ways *w = what;
+    return w->run_own(w->j, err);
 }
 
-/* A trial computes the call's result several times, so it can be made at any call, only not while a graph is recorded.
- */
-static int choose(const bw_conv_job *j, bw_conv_run_fn *run_own, const bw_gpu_conv *s)
+static bw_status try_library(const void *what, bw_err *err)
+{
+    return run_library(((const struct ways *)what)->j, err);
+}
+
+static bool wants_library(const bw_conv_job *j, bw_conv_run_fn *run_own, const bw_gpu_conv *s)
 {
     const bool is_forced = bw_gpu_dnn_is_forced();
     if (!is_forced && millions(j->c) < LEAST_MILLIONS)
-        return CHOICE_OWN;
+        return false;
     const char *library = bw_gpu_dnn(j->device);
     if (!library || is_forced)
-        return library ? CHOICE_LIBRARY : CHOICE_OWN;
-    const uint64_t shape = hash_shape(j->device, library, s);
-    int choice = bw_gpu_choice(j->device, shape);
-    if (choice || bw_gpu_is_capturing(j->device))
-        return choice == CHOICE_LIBRARY ? CHOICE_LIBRARY : CHOICE_OWN;
-    float own = 0, theirs = 0;
-    bw_err err = {0};
-    choice = CHOICE_OWN;
-    if (measure(run_own, j, &own, &err) == BW_OK && measure(run_library, j, &theirs, &err) == BW_OK) {
-        choice = theirs < own ? CHOICE_LIBRARY : CHOICE_OWN;
+        return library != NULL;
+    const struct ways ways = {j, run_own};
+    bw_gpu_trial t = {.own = try_own, .library = try_library, .what = &ways};
+    const bool is_faster = bw_gpu_is_library_faster(j->device, hash_shape(j->device, library, s), &t);
+    if (t.own_ms > 0)
         bw_log_debug("%s: %s %d x %d x %d x %d to %d channels, %d x %d taps: %.3f ms, %s %.3f ms", j->device->name,
                      bw_dtype_name(j->call->in[0]->dtype), s->n, s->c, s->h, s->w, s->k, s->kernel_h, s->kernel_w,
-                     (double)own / RUNS, library, (double)theirs / RUNS);
-    } else {
-        bw_log_debug("%s; beeswax's own kernel is used", err.text);
-    }
-    bw_gpu_choose(j->device, shape, choice);
-    return choice;
+                     (double)t.own_ms, library, (double)t.library_ms);
+    return is_faster;
 }
 
 bw_status bw_conv_run_best(const bw_conv_job *j, bw_conv_run_fn *run_own, bw_err *err)
 {
     bw_gpu_conv shape;
-    if (make_shape(j, &shape) && choose(j, run_own, &shape) == CHOICE_LIBRARY) {
+    if (make_shape(j, &shape) && wants_library(j, run_own, &shape)) {
         bw_err why = {0};
         bw_status status = run_library(j, &why);
         if (status == BW_OK || status == BW_E_LOST) {

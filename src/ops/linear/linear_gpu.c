@@ -254,60 +254,47 @@ static bw_status run_library(const struct job *j, const char *type, void *work, 
                       (void *[]){(void *)&j->p, (void *)&j->x, (void *)&j->bias, (void *)&j->y}, err);
 }
 
-typedef bw_status run_fn(const struct job *j, const char *type, void *work, bw_err *err);
-
-struct trial {
-    run_fn *fn;
+/* What both ways take. */
+struct ways {
     const struct job *j;
     const char *type;
     void *work;
 };
 
-static bw_status run_trial(const void *what, bw_err *err)
+static bw_status try_own(const void *what, bw_err *err)
 {
-    const struct trial *t = what;
-    return t->fn(t->j, t->type, t->work, err);
+    const struct ways *w = what;
+    return run_own(w->j, w->type, w->work, err);
 }
 
-static bw_status measure(run_fn *fn, const struct job *j, const char *type, void *work, float *ms, bw_err *err)
+static bw_status try_library(const void *what, bw_err *err)
 {
-    return bw_gpu_measure(j->device, run_trial, &(struct trial){fn, j, type, work}, ms, err);
+    const struct ways *w = what;
+    return run_library(w->j, w->type, w->work, err);
 }
 
-enum { CHOICE_NONE, CHOICE_OWN, CHOICE_LIBRARY };
-
-/* Which is faster for shapes like this one (T to the next power of two). A trial computes the call's result several
- * times, so it can be made at any call, only not while a graph is recorded. */
-static int choose(const struct job *j, const char *type, void *work)
+/* By a trial for shapes like this one: T to the next power of two. */
+static bool wants_library(const struct job *j, const char *type, void *work)
 {
     const char *library = bw_gpu_library(j->device);
     if (!library || j->p.y_row % 4 || !is_aligned(j->y, 0))
-        return CHOICE_OWN;
+        return false;
     int bits = 0;
     while ((int64_t)1 << bits < j->p.t)
         bits++;
     uint64_t shape = (uint64_t)j->p.n << 36 | (uint64_t)j->p.k << 8 | (uint64_t)bits << 1 | (type[0] == 'b');
-    int choice = bw_gpu_choice(j->device, shape);
-    if (choice || bw_gpu_is_capturing(j->device))
-        return choice ? choice : CHOICE_OWN;
-    float own = 0, theirs = 0;
-    bw_err err = {0};
-    choice = CHOICE_OWN;
-    if (measure(run_own, j, type, work, &own, &err) == BW_OK &&
-        measure(run_library, j, type, work, &theirs, &err) == BW_OK) {
-        choice = theirs < own ? CHOICE_LIBRARY : CHOICE_OWN;
+    const struct ways ways = {j, type, work};
+    bw_gpu_trial t = {.own = try_own, .library = try_library, .what = &ways};
+    bool is_faster = bw_gpu_is_library_faster(j->device, shape, &t);
+    if (t.own_ms > 0)
         bw_log_debug("%s: n %d, k %d, t %d, %s: %.3f ms, %s %.3f ms", j->device->name, (int)j->p.n, (int)j->p.k,
-                     (int)j->p.t, type, (double)own, library, (double)theirs);
-    } else {
-        bw_log_warn("%s; beeswax's own kernel is used", err.text);
-    }
-    bw_gpu_choose(j->device, shape, choice);
-    return choice;
+                     (int)j->p.t, type, (double)t.own_ms, library, (double)t.library_ms);
+    return is_faster;
 }
 
 static bw_status run_many(const struct job *j, const char *type, void *work, bw_err *err)
 {
-    if (choose(j, type, work) == CHOICE_LIBRARY) {
+    if (wants_library(j, type, work)) {
         bw_err why = {0};
         bw_status status = run_library(j, type, work, &why);
         if (status == BW_OK || status == BW_E_LOST) {

@@ -268,22 +268,22 @@ static bool find_product(const struct job *job, bw_gpu_product *product)
            p->batch.n <= most;
 }
 
-/* What a trial compares. */
-struct trial {
+/* What both ways take. */
+struct ways {
     const struct job *j;
     const bw_gpu_product *product;
 };
 
 static bw_status run_own(const void *what, bw_err *err)
 {
-    const struct job *j = ((const struct trial *)what)->j;
+    const struct job *j = ((const struct ways *)what)->j;
     return has_tile(j) ? run_tile(j, err) : run_plain(j, err);
 }
 
 static bw_status run_library(const void *what, bw_err *err)
 {
-    const struct trial *t = what;
-    return bw_gpu_library_product(t->j->device, t->product, err);
+    const struct ways *w = what;
+    return bw_gpu_library_product(w->j->device, w->product, err);
 }
 
 static uint64_t mix(uint64_t hash, int64_t value)
@@ -306,38 +306,23 @@ static uint64_t shape_of(const struct job *j)
     return hash | (uint64_t)1 << 63;
 }
 
-enum { CHOICE_NONE, CHOICE_OWN, CHOICE_LIBRARY };
-
-/* Which is faster. A trial computes the call's result several times, so it can be made at any call, only not while a
- * graph is recorded. */
-static int choose(const struct trial *t)
+static bool wants_library(const struct ways *w)
 {
-    const struct job *j = t->j;
+    const struct job *j = w->j;
     const char *library = bw_gpu_library(j->device);
     /* gfx90a's matrix units take subnormal f16 for 0, which results of f32 may show. */
     bool is_exact = j->in != BW_F16 || j->out != BW_F32 || !strstr(j->device->description, "gfx90a");
     if (!library || !is_exact)
-        return CHOICE_OWN;
+        return false;
     if (bw_gpu_library_is_forced(j->device))
-        return CHOICE_LIBRARY;
-    const uint64_t shape = shape_of(j);
-    int choice = bw_gpu_choice(j->device, shape);
-    if (choice || bw_gpu_is_capturing(j->device))
-        return choice ? choice : CHOICE_OWN;
-    float own = 0, theirs = 0;
-    bw_err err = {0};
-    choice = CHOICE_OWN;
-    if (bw_gpu_measure(j->device, run_own, t, &own, &err) == BW_OK &&
-        bw_gpu_measure(j->device, run_library, t, &theirs, &err) == BW_OK) {
-        choice = theirs < own ? CHOICE_LIBRARY : CHOICE_OWN;
+        return true;
+    bw_gpu_trial t = {.own = run_own, .library = run_library, .what = w};
+    bool is_faster = bw_gpu_is_library_faster(j->device, shape_of(j), &t);
+    if (t.own_ms > 0)
         bw_log_debug("%s: matmul %s, %lld x %lld x %lld, %lld times: %.3f ms, %s %.3f ms", j->device->name,
                      bw_dtype_name(j->in), (long long)j->p.m, (long long)j->p.n, (long long)j->p.k,
-                     (long long)j->p.batch.n, (double)own, library, (double)theirs);
-    } else {
-        bw_log_warn("%s; beeswax's own kernel is used", err.text);
-    }
-    bw_gpu_choose(j->device, shape, choice);
-    return choice;
+                     (long long)j->p.batch.n, (double)t.own_ms, library, (double)t.library_ms);
+    return is_faster;
 }
 
 bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
@@ -346,8 +331,8 @@ bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
     if (!find_ways(&j))
         return run_plain(&plain, err);
     bw_gpu_product product;
-    const struct trial both = {&j, &product};
-    if (find_product(&j, &product) && choose(&both) == CHOICE_LIBRARY) {
+    const struct ways both = {&j, &product};
+    if (find_product(&j, &product) && wants_library(&both)) {
         bw_err why = {0};
         bw_status status = run_library(&both, &why);
         if (status == BW_OK || status == BW_E_LOST) {
