@@ -484,6 +484,14 @@ int main(int argc, char **argv)
         return 0;
     }
     configure_log(args.name);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGUSR1);
+    /* Before any thread, also those that a GPU's driver starts: all inherit it, sigwait takes them. */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
     const char *notice = NULL, *token = getenv("LLORCH_API_TOKEN");
     if ((code = pick_backend(&args, &notice)) != 0)
         return code;
@@ -491,13 +499,6 @@ int main(int argc, char **argv)
         bw_device_close(args.opened);
         return fail_sentence("--local-mode and LLORCH_API_TOKEN exclude each other; drop one of them");
     }
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it, sigwait takes them */
-    signal(SIGPIPE, SIG_IGN);
     worker w = {.args = &args, .lock = PTHREAD_MUTEX_INITIALIZER, .main_thread = pthread_self()};
     bw_err err = {0};
     if (bw_model_path_find(args.model, &w.path, &err) != BW_OK || start_server(&w, notice, &err) != BW_OK) {
