@@ -68,7 +68,9 @@ BW_API const char *bw_version(void);
 /* Where arrays lie and who computes. One device computes one call at a time: use it from one thread at a time. */
 typedef struct bw_device bw_device;
 /* device: "cpu:0", "rocm:0", "cuda:1", "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device
- * is BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. */
+ * is BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. Where no other code of the process uses an
+ * NVIDIA card yet, its stack limit becomes 0 (no kernel of ours has a stack, and 264 MiB are saved): kernels of your
+ * own that recurse need cudaDeviceSetLimit(cudaLimitStackSize, ...) afterwards. */
 BW_API bw_status bw_device_open(const char *device, int n_threads, bw_device **out, bw_err *err);
 /* After every array on it was freed. NULL is allowed. */
 BW_API void bw_device_close(bw_device *device);
@@ -160,8 +162,8 @@ typedef struct bw_engine_options {
     int32_t
         n_gpu_layers; /* on a GPU: the last so many layers lie there, the CPU computes the others; 0 = as many as fit */
     bool require_gpu; /* refuse with BW_E_DEVICE or BW_E_MEMORY rather than let the CPU compute anything */
-    bw_device *opened; /* NULL, or a device that is open already and takes the place of `device` and n_threads: from the
-                        * call of bw_engine_new on it is the engine's, which closes it, also on failure */
+    bw_device *opened; /* NULL, or a device that is open already and takes the place of `device`: from the call of
+                        * bw_engine_new on it is the engine's, which closes it, also on failure */
 } bw_engine_options;
 
 /* Defaults, struct_size set. */

@@ -1,6 +1,7 @@
 /* Matrix products by the vendor's library: cuBLASLt, hipBLASLt, rocBLAS, each loaded at run time where it is there.
  * None is needed: every caller has its own kernel, and asks here only whether the library is faster. BW_GPU_LIBRARIES=0
- * in the environment hides them; =always takes them without a trial, for tests. */
+ * in the environment hides them; =always takes them without a trial for MATMUL and
+ * convolutions, for tests. */
 #ifndef BW_GPU_LIBRARY_H
 #define BW_GPU_LIBRARY_H
 
