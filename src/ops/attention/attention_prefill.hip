@@ -7,8 +7,8 @@
  * Scores are found transposed, keys by queries, so that softmax goes along a lane's own results and the weights are the
  * operand of the second product as they lie; that gives the output transposed. Queries and weights are split into two
  * numbers of the cache's type each, which keeps f32's precision with f16 (with bf16: 16 bits); before that a row of q
- * is brought to 2^12, and weights are counted in 2^-12, so that the second numbers are far from subnormal ones, which
- * gfx90a takes for 0. Keys and values of a q8_0 cache become f16 on their way to shared memory: rounded to 11 bits, of
+ * is brought to 2^12, and weights are counted in small units (bw_weight_shift), so that the second numbers are far from
+ * subnormal ones, which gfx90a takes for 0. Keys and values of a q8_0 cache become f16 on their way to shared memory: rounded to 11 bits, of
  * numbers that have 8. */
 #include "bw_kernel.h"
 #include "bw_tile.h"
@@ -17,7 +17,7 @@
 
 enum {
     PAD = 8, /* elements after each row of shared memory: rows then begin in different banks */
-    SHIFT = 12
+    SHIFT = 12 /* of queries */
 };
 #define LOG2E 1.44269504f
 
@@ -279,7 +279,7 @@ struct columns {
 
 /* Scores to weights, in place, of keys base.. by one tile of queries; the shrinking of what has been summed so far.
  * HAS_FACTOR: the scores have been multiplied by theirs. */
-template <bool HAS_FACTOR, int KEY_TILES>
+template <typename T, bool HAS_FACTOR, int KEY_TILES>
 BW_DEVICE void softmax(const bw_attention_args &p, bw_acc (&s)[KEY_TILES], columns &c, int base, bool is_masked,
                        float (&shrink)[BW_ACC_COLUMNS])
 {
@@ -308,7 +308,7 @@ BW_DEVICE void softmax(const bw_attention_args &p, bw_acc (&s)[KEY_TILES], colum
         shrink[k] = bw_exp2(c.most[k] - most[k]);
         c.most[k] = most[k];
         c.total[k] *= shrink[k];
-        most[k] -= SHIFT;
+        most[k] -= bw_weight_shift<T>::BITS;
     }
 #pragma unroll
     for (int kt = 0; kt < KEY_TILES; kt++)
@@ -534,7 +534,7 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const C *k_ca
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             float shrink[BW_ACC_COLUMNS];
-            softmax<IS_WIDE>(p, weights[t], column[t], base, is_masked, shrink);
+            softmax<T, IS_WIDE>(p, weights[t], column[t], base, is_masked, shrink);
 #pragma unroll
             for (int d = 0; d < shape<D>::STEPS; d++)
 #pragma unroll

@@ -103,6 +103,15 @@ BW_DEVICE float bw_capped(const bw_attention_args &p, float score)
     return p.softcap > 0 ? p.softcap * bw_score_tanh(score / p.softcap) : score;
 }
 
+/* Matrix units take weights of softmax as two numbers of the type T each, counted in 2^-BITS: so the second of f16 is
+ * far from subnormal. bf16 needs no such thing, and with it sums of its largest values would leave f32. */
+template <typename T> struct bw_weight_shift {
+    static constexpr int BITS = 12;
+};
+template <> struct bw_weight_shift<bw_bf16> {
+    static constexpr int BITS = 0;
+};
+
 /* What a running largest score is before there is one: e^(-infinity - this) is 0, not NaN. */
 #define BW_NO_SCORE (-1e30f)
 

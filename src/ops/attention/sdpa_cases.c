@@ -70,6 +70,21 @@ static void tiles(bw_case_sink *sink)
         }
 }
 
+/* Values near the largest of f32: sums must not leave it on the way to a mean. */
+static void large_values(bw_case_sink *sink, bw_dtype dtype)
+{
+    const double size = 1e35;
+    bw_case *c = bw_case_begin(sink, BW_OP_SDPA, "%s, large values", bw_dtype_name(dtype));
+    bw_case_fill_normal(c, bw_case_in(c, dtype, 4, (int64_t[]){1, 1, 70, 64}), 1);
+    bw_case_fill_normal(c, bw_case_in(c, dtype, 4, (int64_t[]){1, 1, 70, 64}), 1);
+    bw_case_fill_normal(c, bw_case_in(c, dtype, 4, (int64_t[]){1, 1, 70, 64}), size);
+    bw_case_in_absent(c);
+    bw_case_out(c, dtype, 4, (int64_t[]){1, 1, 70, 64});
+    bw_case_params(c, &(bw_sdpa_params){0.125f, 0, true}, sizeof(bw_sdpa_params));
+    bw_case_tolerance(c, 64, 3 * size, 0);
+    bw_case_run(c);
+}
+
 /* Values that are not finite where a query does not look: beyond the causal edge, or at a mask of minus infinity. */
 static void wild(bw_case_sink *sink, bw_dtype dtype, int64_t n, int64_t d, bool causal)
 {
@@ -165,6 +180,9 @@ void bw_op_sdpa_cases(bw_case_sink *sink)
             (bw_case_layout)bw_cases_between(sink, 0, BW_CASE_N_LAYOUTS - 1), bw_cases_between(sink, 0, 3) == 0);
     }
     tiles(sink);
+    large_values(sink, BW_F32);
+    large_values(sink, BW_BF16); /* twice, since storage begins at an even place in every second case */
+    large_values(sink, BW_BF16);
     wild_values(sink);
     refusals(sink);
 }

@@ -4,8 +4,8 @@
  * strides, and heads wider than BW_SDPA_TILE_WIDTH, are sdpa.hip's.
  *
  * Scores are found transposed, keys by queries, as in attention_prefill.hip: softmax goes along a lane's own results and
- * the weights are the operand of the second product as they lie. Weights are split into two numbers of the type each,
- * counted in 2^-12 so that the second is far from subnormal; f16 then has f32's precision, bf16 16 bits.
+ * the weights are the operand of the second product as they lie. Weights are split into two numbers of the type each;
+ * f16 then has f32's precision, bf16 16 bits.
  *
  * A weight of 0 must hide values that are not finite. They are taken for 0, and where there were any, what they do to the
  * results is found in the end, score by score. */
@@ -19,8 +19,7 @@ enum {
     ROWS = BW_SDPA_TILE_QUERIES,
     WAVES = BLOCK / BW_WAVE,
     TILES = ROWS / 16 / WAVES, /* of 16 queries, in a wave */
-    PAD = 8,                   /* elements after each row of shared memory: rows then begin in different banks */
-    SHIFT = 12
+    PAD = 8                    /* elements after each row of shared memory: rows then begin in different banks */
 };
 #define LOG2E 1.44269504f
 #define NEVER (-__builtin_inff())
@@ -195,14 +194,14 @@ BW_DEVICE float finish_score(const bw_sdpa_args &p, float product, const float *
         x = p.softcap * bw_score_tanh(x / p.softcap);
     return mask ? x + mask[mask_at] : x;
 }
-/* A weight in units of 2^-SHIFT; NaN stays. */
-BW_DEVICE float weight_of(float score, float most)
+/* A weight as bw_weight_shift counts it; NaN stays. */
+template <typename T> BW_DEVICE float weight_of(float score, float most)
 {
-    return score == NEVER ? 0.0f : bw_exp2(bw_fma(score - most, LOG2E, (float)SHIFT));
+    return score == NEVER ? 0.0f : bw_exp2(bw_fma(score - most, LOG2E, (float)bw_weight_shift<T>::BITS));
 }
 
 /* Scores to weights, in place, of keys base.. by one tile of queries; the shrinking of what has been summed so far. */
-template <int N>
+template <typename T, int N>
 BW_DEVICE void softmax(const bw_sdpa_args &p, bw_acc (&s)[N], columns &c, int base, bool is_masked, const float *mask,
                        float (&shrink)[BW_ACC_COLUMNS])
 {
@@ -234,7 +233,7 @@ BW_DEVICE void softmax(const bw_sdpa_args &p, bw_acc (&s)[N], columns &c, int ba
 #pragma unroll
         for (int i = 0; i < BW_ACC_EACH; i++) {
             const int k = bw_acc_column_slot(i);
-            s[kt].x[i] = weight_of(s[kt].x[i], most[k]);
+            s[kt].x[i] = weight_of<T>(s[kt].x[i], most[k]);
             c.total[k] += s[kt].x[i];
         }
 }
@@ -356,7 +355,7 @@ BW_DEVICE void add_infinite(const bw_sdpa_args &p, const tiles<D> &shared, int n
                 product = bw_fma(bw_get(q_row[i * late[Q_COLUMN]]), bw_get(k_row[i]), product);
             const float score =
                 finish_score(p, product, mask, late[MASK] + row * late[MASK_ROW] + key * late[MASK_COLUMN]);
-            if (weight_of(score, shared.most[row]) != 0)
+            if (weight_of<T>(score, shared.most[row]) != 0)
                 sum += value;
         }
         if (sum != 0) {
@@ -451,7 +450,7 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             float shrink[BW_ACC_COLUMNS];
-            softmax(p, weights[t], column[t], base, is_masked, mask, shrink);
+            softmax<T>(p, weights[t], column[t], base, is_masked, mask, shrink);
 #pragma unroll
             for (int d = 0; d < WIDTH / 16; d++)
 #pragma unroll
