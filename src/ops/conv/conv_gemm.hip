@@ -148,7 +148,7 @@ BW_DEVICE float sum_inside(const bw_conv_gemm &p, const uint8_t *x, const T *row
     return sum;
 }
 
-/* Where a workgroup's results go. out: y, or with IS_PART f32 [part][group][output][pixel]. */
+/* Where a workgroup's results go. out: y, or with IS_PART f32 [group][part][output][pixel]. */
 struct tile_place {
     int group, rows, columns; /* outputs and pixels from the tile's first to the last */
     int o0, pixel0, k0, k_end;

@@ -5,6 +5,7 @@
 #include "conv_gpu.h"
 
 enum { LEAST_K = 16, LEAST_OUT = 12, MOST_PARTS = 8, MOST_YZ = 65535, MOST_SIZE = 1 << 30, SCRATCH_BYTES = 16 << 20 };
+enum { MOST_PIXELS = MOST_SIZE - BW_CONV_GEMM_SMALL }; /* HIP takes less than 2^32 threads in a direction */
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -47,7 +48,7 @@ bool bw_conv_gemm_init(const bw_op_call *call, const bw_conv *c, bw_conv_gemm *p
     if (c->is_transposed || (dtype != BW_F16 && dtype != BW_BF16) || !has_dense_rows(c) || !fits_axis(&c->h) ||
         !fits_axis(&c->w) || !fits_input(c))
         return false;
-    if (c->group_in > MOST_SIZE / taps || c->group_in * taps < LEAST_K || pixels > MOST_SIZE ||
+    if (c->group_in > MOST_SIZE / taps || c->group_in * taps < LEAST_K || pixels > MOST_PIXELS ||
         (c->groups > 1 && c->group_out < LEAST_OUT) || c->c_out > MOST_YZ || c->groups > MOST_YZ / MOST_PARTS)
         return false;
     const int64_t k = c->group_in * taps, step = 8;
