@@ -29,7 +29,7 @@ suite() {
     passed=$((passed + total - bad)); failed=$((failed + bad))
     grep -E '^ *[0-9]+/[0-9]+ Test' "$out/log"
     # what a test itself left out, it says on a line of its own
-    while IFS= read -r line; do skip "$name: ${line#*SKIPPED: }"; done < <(grep -h 'SKIPPED: ' "$dir"/Testing/Temporary/LastTest.log 2>/dev/null)
+    while IFS= read -r line; do skip "$name: ${line#*SKIPPED: }"; done < <(grep -h 'SKIPPED: ' "$dir"/Testing/Temporary/LastTest.log 2>/dev/null | grep -v '^Command: ')
     [ "$bad" = 0 ] || tail -n 200 "$out/log"
 }
 # build PRESET: configure and build one of CMakePresets.json
