@@ -57,7 +57,7 @@ static void put(void *data, int type, int64_t i, float f)
         *h = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     } else {
         double v = fabs((double)f);
-        int exponent = v >= 0x1p-14 ? ilogb(v) : -14;
+        int exponent = v >= 0x1p-14 && !isinf(f) ? ilogb(v) : -14;
         double q = isinf(f) ? 0 : rint(ldexp(v, 10 - exponent));
         uint32_t code = (uint32_t)((exponent + 14) * 1024 + (int)q); /* a fraction of 2048 is the next exponent's */
         *h = (uint16_t)((bits >> 16 & 0x8000) | (isinf(f) || exponent > 15 || code > 0x7c00 ? 0x7c00 : code));
