@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-find "$build/src" $(ls -d "$build/tests/emulated" 2>/dev/null || true) -name '*.gcda' | while read -r data; do
+find "$build/src" $(ls -d "$build/tests/emulated/CMakeFiles/bw_emulated.dir" 2>/dev/null || true) -name '*.gcda' | while read -r data; do
     # a folder for each object: what several objects compile, a header, has a file of one name from each
     folder=$(mktemp -d "$work/XXXXXX")
     (cd "$folder" && gcov -p -o "$(dirname "$data")" "$data" >/dev/null 2>&1 || true)
