@@ -31,6 +31,9 @@ typedef struct bw_gpu_trial {
  * call, only not while a graph is recorded: then the answer is false where nothing is known. It is false too where a
  * run fails, and the log says why. */
 bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *trial);
+/* Run the call by the library if that is wanted, else by our own kernel, and so too where the library refuses it: what
+ * is known of a shape may hold for many calls, of which it takes only some. */
+bw_status bw_gpu_run_either(const bw_gpu_trial *ways, bool wants_library, bw_err *err);
 
 /* Launchers of ops that need nothing else. */
 bw_op_gpu_kernel bw_gpu_each_1, bw_gpu_each_2, bw_gpu_each_3; /* by number of inputs */

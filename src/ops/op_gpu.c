@@ -145,3 +145,18 @@ bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *t
         t->own_ms = t->library_ms = 0;
     return choice == LIBRARY;
 }
+
+bw_status bw_gpu_run_either(const bw_gpu_trial *ways, bool wants_library, bw_err *err)
+{
+    if (wants_library) {
+        bw_err why = {0};
+        bw_status status = ways->library(ways->what, &why);
+        if (status == BW_OK || status == BW_E_LOST) {
+            if (status != BW_OK && err)
+                *err = why;
+            return status;
+        }
+        bw_log_debug("%s; beeswax's own kernel is used", why.text);
+    }
+    return ways->own(ways->what, err);
+}

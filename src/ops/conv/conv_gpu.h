@@ -14,8 +14,8 @@ typedef struct bw_conv_job {
 } bw_conv_job;
 typedef bw_status bw_conv_run_fn(const bw_conv_job *j, bw_err *err);
 
-/* conv_library_gpu.c: by the vendor's library where that is faster, else by run_own. */
-bw_status bw_conv_run_best(const bw_conv_job *j, bw_conv_run_fn *run_own, bw_err *err);
+/* conv_library_gpu.c: by the vendor's library where that is faster, else by own. */
+bw_status bw_conv_run_best(const bw_conv_job *j, bw_conv_run_fn *own, bw_err *err);
 
 /* conv_gemm_gpu.c: the kernels of conv_gemm.hip. Whether they can run a part of a call, and then the run. */
 bool bw_conv_gemm_init(const bw_op_call *call, const bw_conv *c, bw_conv_gemm *p);

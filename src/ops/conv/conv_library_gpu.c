@@ -99,33 +99,27 @@ static bw_status repair(const bw_conv_job *j, bw_err *err)
     return BW_OK;
 }
 
-static bw_status run_library(const bw_conv_job *j, bw_err *err)
-{
-    bw_gpu_conv shape;
-    if (!make_shape(j, &shape))
-        return bw_op_fail(j->call, err, "this call is not for a library");
-    BW_TRY(bw_gpu_dnn_conv(j->device, &shape, j->x, j->w, j->y, err));
-    return repair(j, err);
-}
-
 /* What both ways take. */
 struct ways {
     const bw_conv_job *j;
     bw_conv_run_fn *run_own;
+    bw_gpu_conv shape;
 };
 
-static bw_status try_own(const void *what, bw_err *err)
+static bw_status run_own(const void *what, bw_err *err)
 {
     const struct ways *w = what;
     return w->run_own(w->j, err);
 }
 
-static bw_status try_library(const void *what, bw_err *err)
+static bw_status run_library(const void *what, bw_err *err)
 {
-    return run_library(((const struct ways *)what)->j, err);
+    const struct ways *w = what;
+    BW_TRY(bw_gpu_dnn_conv(w->j->device, &w->shape, w->j->x, w->j->w, w->j->y, err));
+    return repair(w->j, err);
 }
 
-static bool wants_library(const bw_conv_job *j, bw_conv_run_fn *run_own, const bw_gpu_conv *s)
+static bool wants_library(const bw_conv_job *j, const bw_gpu_conv *s, bw_gpu_trial *t)
 {
     const bool is_forced = bw_gpu_dnn_is_forced();
     if (!is_forced && millions(j->c) < LEAST_MILLIONS)
@@ -133,28 +127,17 @@ static bool wants_library(const bw_conv_job *j, bw_conv_run_fn *run_own, const b
     const char *library = bw_gpu_dnn(j->device);
     if (!library || is_forced)
         return library != NULL;
-    const struct ways ways = {j, run_own};
-    bw_gpu_trial t = {.own = try_own, .library = try_library, .what = &ways};
-    const bool is_faster = bw_gpu_is_library_faster(j->device, hash_shape(j->device, library, s), &t);
-    if (t.own_ms > 0)
+    const bool is_faster = bw_gpu_is_library_faster(j->device, hash_shape(j->device, library, s), t);
+    if (t->own_ms > 0)
         bw_log_debug("%s: %s %d x %d x %d x %d to %d channels, %d x %d taps: %.3f ms, %s %.3f ms", j->device->name,
                      bw_dtype_name(j->call->in[0]->dtype), s->n, s->c, s->h, s->w, s->k, s->kernel_h, s->kernel_w,
-                     (double)t.own_ms, library, (double)t.library_ms);
+                     (double)t->own_ms, library, (double)t->library_ms);
     return is_faster;
 }
 
-bw_status bw_conv_run_best(const bw_conv_job *j, bw_conv_run_fn *run_own, bw_err *err)
+bw_status bw_conv_run_best(const bw_conv_job *j, bw_conv_run_fn *own, bw_err *err)
 {
-    bw_gpu_conv shape;
-    if (make_shape(j, &shape) && wants_library(j, run_own, &shape)) {
-        bw_err why = {0};
-        bw_status status = run_library(j, &why);
-        if (status == BW_OK || status == BW_E_LOST) {
-            if (status != BW_OK && err)
-                *err = why;
-            return status;
-        }
-        bw_log_debug("%s; beeswax's own kernel is used", why.text);
-    }
-    return run_own(j, err);
+    struct ways ways = {.j = j, .run_own = own};
+    bw_gpu_trial t = {.own = run_own, .library = run_library, .what = &ways};
+    return bw_gpu_run_either(&t, make_shape(j, &ways.shape) && wants_library(j, &ways.shape, &t), err);
 }

@@ -274,7 +274,7 @@ static bw_status try_library(const void *what, bw_err *err)
 }
 
 /* By a trial for shapes like this one: T to the next power of two. */
-static bool wants_library(const struct job *j, const char *type, void *work)
+static bool wants_library(const struct job *j, const char *type, bw_gpu_trial *t)
 {
     const char *library = bw_gpu_library(j->device);
     if (!library || j->p.y_row % 4 || !is_aligned(j->y, 0))
@@ -283,29 +283,18 @@ static bool wants_library(const struct job *j, const char *type, void *work)
     while ((int64_t)1 << bits < j->p.t)
         bits++;
     uint64_t shape = (uint64_t)j->p.n << 36 | (uint64_t)j->p.k << 8 | (uint64_t)bits << 1 | (type[0] == 'b');
-    const struct ways ways = {j, type, work};
-    bw_gpu_trial t = {.own = try_own, .library = try_library, .what = &ways};
-    bool is_faster = bw_gpu_is_library_faster(j->device, shape, &t);
-    if (t.own_ms > 0)
+    bool is_faster = bw_gpu_is_library_faster(j->device, shape, t);
+    if (t->own_ms > 0)
         bw_log_debug("%s: n %d, k %d, t %d, %s: %.3f ms, %s %.3f ms", j->device->name, (int)j->p.n, (int)j->p.k,
-                     (int)j->p.t, type, (double)t.own_ms, library, (double)t.library_ms);
+                     (int)j->p.t, type, (double)t->own_ms, library, (double)t->library_ms);
     return is_faster;
 }
 
 static bw_status run_many(const struct job *j, const char *type, void *work, bw_err *err)
 {
-    if (wants_library(j, type, work)) {
-        bw_err why = {0};
-        bw_status status = run_library(j, type, work, &why);
-        if (status == BW_OK || status == BW_E_LOST) {
-            if (status != BW_OK && err)
-                *err = why;
-            return status;
-        }
-        /* A choice holds for many T, of which the library may refuse some. */
-        bw_log_debug("%s; beeswax's own kernel is used", why.text);
-    }
-    return run_own(j, type, work, err);
+    const struct ways ways = {j, type, work};
+    bw_gpu_trial t = {.own = try_own, .library = try_library, .what = &ways};
+    return bw_gpu_run_either(&t, wants_library(j, type, &t), err);
 }
 
 /* A quantised weight: piece by piece to f16. */

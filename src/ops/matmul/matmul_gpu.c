@@ -306,9 +306,8 @@ static uint64_t shape_of(const struct job *j)
     return hash | (uint64_t)1 << 63;
 }
 
-static bool wants_library(const struct ways *w)
+static bool wants_library(const struct job *j, bw_gpu_trial *t)
 {
-    const struct job *j = w->j;
     const char *library = bw_gpu_library(j->device);
     /* gfx90a's matrix units take subnormal f16 for 0, which results of f32 may show. */
     bool is_exact = j->in != BW_F16 || j->out != BW_F32 || !strstr(j->device->description, "gfx90a");
@@ -316,12 +315,11 @@ static bool wants_library(const struct ways *w)
         return false;
     if (bw_gpu_library_is_forced(j->device))
         return true;
-    bw_gpu_trial t = {.own = run_own, .library = run_library, .what = w};
-    bool is_faster = bw_gpu_is_library_faster(j->device, shape_of(j), &t);
-    if (t.own_ms > 0)
+    bool is_faster = bw_gpu_is_library_faster(j->device, shape_of(j), t);
+    if (t->own_ms > 0)
         bw_log_debug("%s: matmul %s, %lld x %lld x %lld, %lld times: %.3f ms, %s %.3f ms", j->device->name,
                      bw_dtype_name(j->in), (long long)j->p.m, (long long)j->p.n, (long long)j->p.k,
-                     (long long)j->p.batch.n, (double)t.own_ms, library, (double)t.library_ms);
+                     (long long)j->p.batch.n, (double)t->own_ms, library, (double)t->library_ms);
     return is_faster;
 }
 
@@ -332,16 +330,6 @@ bw_status bw_matmul_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
         return run_plain(&plain, err);
     bw_gpu_product product;
     const struct ways both = {&j, &product};
-    if (find_product(&j, &product) && wants_library(&both)) {
-        bw_err why = {0};
-        bw_status status = run_library(&both, &why);
-        if (status == BW_OK || status == BW_E_LOST) {
-            if (status != BW_OK && err)
-                *err = why;
-            return status;
-        }
-        /* A choice holds for many m, of which the library may refuse some. */
-        bw_log_debug("%s; beeswax's own kernel is used", why.text);
-    }
-    return run_own(&both, err);
+    bw_gpu_trial t = {.own = run_own, .library = run_library, .what = &both};
+    return bw_gpu_run_either(&t, find_product(&j, &product) && wants_library(&j, &t), err);
 }
