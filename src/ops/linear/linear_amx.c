@@ -3,19 +3,14 @@
  * AVX-512 way. Tile instructions: Intel Architecture Instruction Set Extensions Programming Reference, chapter 3. */
 #include "linear_avx512.h"
 
+#include "bw_amx.h"
 #include "linear_levels.h"
 
 /* Tiles: 0, 1 sums [16 activation rows][16 weight rows]; 2 activations [16][32 bytes]; 3 weights [8][64 bytes]; 4
  * activations [16][16 bytes]; 5 weights [4][64 bytes]. */
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
 static void configure_tiles(void)
 {
-    static const tile_config config = {
+    static const bw_amx_config config = {
         .palette = 1, .row_bytes = {64, 64, 32, 64, 16, 64}, .rows = {16, 16, 16, 8, 16, 4}};
     _tile_loadconfig(&config);
 }

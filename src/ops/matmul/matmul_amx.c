@@ -12,6 +12,7 @@
  * takes subnormal inputs for zero and gives zero for subnormal sums, so an element may differ from the reference by
  * what its subnormal terms amount to. Tile instructions: Intel Architecture Instruction Set Extensions Programming
  * Reference, chapter 3. */
+#include "bw_amx.h"
 #include "bw_element.h"
 #define BW_VEC_AVX512
 #include "bw_vec.h"
@@ -247,15 +248,9 @@ static void pack_b(const side *s, int64_t n, int64_t kc, uint16_t *dst)
 
 /* Tiles: 0 to 3 sums [16][16] f32, of A's first 16 rows with B's two tiles, then of the others; 4, 5 of A [16][32]; 6,
  * 7 of B [16][16][2]. */
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
 static void configure_tiles(void)
 {
-    static const tile_config config = {
+    static const bw_amx_config config = {
         .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
     _tile_loadconfig(&config);
 }
