@@ -23,8 +23,10 @@ enum {
     BW_DIM_OUTPUTS = -2,
     BW_DIM_SEQS = -3,
     BW_DIM_PAGES = -4,
-    BW_DIM_BEST = -5, /* outputs whose first logit is wanted, or whose first few are: as many as outputs, or 0, which */
-    BW_DIM_TOP = -6,  /* leaves the calls out */
+    /* Outputs whose first logit, or whose first few, are wanted: as many as outputs, or 0, which leaves the calls out.
+     */
+    BW_DIM_BEST = -5,
+    BW_DIM_TOP = -6,
     BW_DIM_COUNT = 6
 };
 
