@@ -21,21 +21,6 @@ const int bw_n_code_objects = 1;
 
 enum { N = 24, K = 40, T = 9, W_ROW = 48, X_ROW = 40, Y_ROW = 28 };
 
-/* In a process of its own: a library is loaded once per process. */
-static void in_child(void check(void))
-{
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        check();
-        bw_test_exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void must_be(bool condition, int line)
 {
     if (condition)
@@ -252,11 +237,11 @@ static void check_nothing_works(void)
 static void test_libraries(void **state)
 {
     (void)state;
-    in_child(check_hipblaslt);
-    in_child(check_rocblas);
-    in_child(check_hidden);
-    in_child(check_no_context);
-    in_child(check_nothing_works);
+    bw_test_in_child(check_hipblaslt);
+    bw_test_in_child(check_rocblas);
+    bw_test_in_child(check_hidden);
+    bw_test_in_child(check_no_context);
+    bw_test_in_child(check_nothing_works);
 }
 
 int main(void)

@@ -102,21 +102,6 @@ static void test_nothing(void **state)
         assert_non_null(probe.libraries[i].name);
 }
 
-/* In a process of its own: the library is loaded once per process. */
-static void in_child(void check(void))
-{
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        check();
-        bw_test_exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void must(bool condition, const char *what)
 {
     if (condition)
@@ -239,12 +224,12 @@ static void check_broken_card(void)
 static void test_cards(void **state)
 {
     (void)state;
-    in_child(check_choice);
-    in_child(check_amd_alone);
-    in_child(check_amd_beside_this_machine);
-    in_child(check_both);
-    in_child(check_no_library);
-    in_child(check_broken_card);
+    bw_test_in_child(check_choice);
+    bw_test_in_child(check_amd_alone);
+    bw_test_in_child(check_amd_beside_this_machine);
+    bw_test_in_child(check_both);
+    bw_test_in_child(check_no_library);
+    bw_test_in_child(check_broken_card);
 }
 
 static int set_up(void **state)
