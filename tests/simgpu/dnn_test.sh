@@ -51,7 +51,7 @@ BW_GPU_LIBRARIES=0 check "$conformance" --device rocm:0 --quick --op conv1d
 expect "calls" "$(count "$open")" -eq 0
 
 what="by trial"
-BW_GPU_TRIALS=0 BW_GPU_LIBRARIES=1 check "$conformance" --device rocm:0 --quick --op conv2d
+BW_SIM_CLOCK=kernels BW_GPU_TRIALS=0 BW_GPU_LIBRARIES=1 check "$conformance" --device rocm:0 --quick --op conv2d
 expect "$forward" "$(count $forward)" -gt 3
 
 functions=$(sed -n "s/.*DNN(\($prefix[A-Za-z0-9_]*\),.*/\1/p" "$header")
