@@ -24,6 +24,21 @@ BW_KERNEL(BLOCK, good_wave)(const float *x, float *y)
     y[bw_grid_thread()] = bw_wave_sum(x[bw_grid_thread()]);
 }
 
+/* y: how many of bw_quotient's answers are not those of a division, on both sides of multiples, up to its limit. */
+BW_KERNEL(BLOCK, good_quotient)(const float *, float *y)
+{
+    uint64_t seed = (uint64_t)bw_grid_thread() + 1;
+    int wrong = 0;
+    for (int k = 0; k < 1000; k++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t n = (seed >> 11) >> (seed & 63) % 53, whole = seed >> 11;
+        n += n == 0;
+        for (uint64_t i = whole - whole % n - (whole >= n), end = i + 2; i <= end; i++)
+            wrong += i >> 53 == 0 && bw_quotient(i, n) != i / n;
+    }
+    y[bw_grid_thread()] = (float)wrong;
+}
+
 /* y: x of the next thread. */
 BW_KERNEL(BLOCK, missing_barrier)(const float *x, float *y)
 {

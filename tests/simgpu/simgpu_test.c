@@ -101,6 +101,9 @@ static void test_good(void **state)
         }
     }
     unsetenv("BW_SIM_SEED");
+    assert_int_equal(run("good_quotient", THREADS, (void *[]){&x.data, &y.data}, &err), BW_OK);
+    for (int i = 0; i < THREADS * BLOCKS; i++)
+        assert_true(host_y[i] == 0);
 }
 
 /* Whether a kernel that hands x on to a neighbour got any of it wrong. */

@@ -188,6 +188,18 @@ BW_DEVICE bool bw_loop_is_dense(const bw_loop &loop, int n_tensors)
     return dense;
 }
 
+/* i / n. The wide one for i below 2^53, more elements than any card can walk: there the nearest double of i / n is
+ * below the next whole number whenever i / n is, and a division of doubles is a tenth of one of 64-bit integers in
+ * instructions. */
+BW_DEVICE uint32_t bw_quotient(uint32_t i, uint32_t n)
+{
+    return i / n;
+}
+BW_DEVICE uint64_t bw_quotient(uint64_t i, uint64_t n)
+{
+    return (uint64_t)((double)i / (double)n);
+}
+
 /* Offsets of element i in the loop's first N tensors. Dimensions are walked with fixed bounds, so that no register is
  * indexed at run time. I: uint32_t while the loop has fewer than 2^32 elements, where division is cheaper. */
 template <int N, typename I> BW_DEVICE void bw_loop_offsets(const bw_loop &loop, I i, int64_t (&at)[N])
@@ -199,7 +211,7 @@ template <int N, typename I> BW_DEVICE void bw_loop_offsets(const bw_loop &loop,
     for (int d = BW_LOOP_MAX_DIMS - 1; d >= 0; d--) {
         if (d >= loop.n_dims)
             continue;
-        I dim = (I)loop.dims[d], rest = i / dim;
+        I dim = (I)loop.dims[d], rest = bw_quotient(i, dim);
         int64_t own = (int64_t)(i - rest * dim);
 #pragma unroll
         for (int k = 0; k < N; k++)

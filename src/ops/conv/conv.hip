@@ -1,5 +1,6 @@
-/* The four convolutions on a GPU, for every type and stride. Two forms: a product of tiles, whose inner dimension is the
- * channels of one tap after the other, so that no index is divided; and, for groups of few channels, a thread per output. */
+/* The convolutions of one and two dimensions on a GPU, for every type and stride. Two forms: a product of tiles, whose
+ * inner dimension is the channels of one tap after the other, so that no index is divided; and, for groups of few
+ * channels, a thread per output. */
 #include "bw_kernel.h"
 
 #include "conv/bw_conv_args.h"
@@ -54,7 +55,8 @@ BW_DEVICE pixel find_pixel(const bw_conv &c, int64_t i)
 template <typename T, typename W, bool TRANSPOSED>
 BW_DEVICE void conv_tiles(const bw_conv &c, const T *x, const T *w, T *y, int64_t first_tile, int64_t first_group)
 {
-    constexpr int UNROLL = sizeof(W) == 8 ? 2 : DEPTH; /* all of f64's would spill */
+    constexpr bool is_integer = (W)0.5f == 0;
+    constexpr int UNROLL = sizeof(W) == 8 ? 2 : is_integer ? 4 : DEPTH; /* all of f64's would spill */
     BW_SHARED W w_tile[DEPTH][TILE + 4], x_tile[DEPTH][TILE + 4];
     BW_SHARED int64_t y_at[TILE];
     BW_SHARED int is_inside[TILE], wild_chunk; /* the last chunk with a weight that is not finite */
@@ -104,7 +106,7 @@ BW_DEVICE void conv_tiles(const bw_conv &c, const T *x, const T *w, T *y, int64_
                 x_tap += DEPTH * c.x_channel;
                 w_tap += DEPTH * c.w_in;
                 bw_barrier();
-                const bool is_wild = wild_chunk == chunk;
+                const bool is_wild = !is_integer && wild_chunk == chunk;
 #pragma unroll UNROLL
                 for (int k = 0; k < DEPTH; k++) {
                     W a[EACH], b[EACH];
@@ -186,7 +188,7 @@ REPAIR(bf16, bw_bf16)
 
 /* first_tile, first_y: of this launch. */
 #define KERNEL(op, transposed, name, T, W)                                                                             \
-    BW_KERNEL(BLOCK, op##_##name)                                                                                      \
+    BW_KERNEL(BLOCK, op##_tiles_##name)                                                                                \
     (const bw_conv c, const T *x, const T *w, T *y, int64_t first_tile, int64_t first_group)                           \
     {                                                                                                                  \
         conv_tiles<T, W, transposed>(c, x, w, y, first_tile, first_group);                                             \
@@ -197,10 +199,8 @@ REPAIR(bf16, bw_bf16)
         conv_each<T, W, transposed>(c, x, w, y, first_tile, first_channel);                                            \
     }
 #define TYPE(name, T, W)                                                                                               \
-    KERNEL(conv1d, false, name, T, W)                                                                                  \
-    KERNEL(conv2d, false, name, T, W)                                                                                  \
-    KERNEL(conv_transpose1d, true, name, T, W)                                                                         \
-    KERNEL(conv_transpose2d, true, name, T, W)
+    KERNEL(conv, false, name, T, W)                                                                                    \
+    KERNEL(conv_transpose, true, name, T, W)
 TYPE(f32, float, float)
 TYPE(f64, double, double)
 TYPE(f16, bw_f16, float)
