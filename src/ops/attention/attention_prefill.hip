@@ -11,15 +11,11 @@
  * subnormal ones, which gfx90a takes for 0. Keys and values of a q8_0 cache become f16 on their way to shared memory: rounded to 11 bits, of
  * numbers that have 8. */
 #include "bw_kernel.h"
-#include "bw_tile.h"
 #include "attention/bw_attention_args.h"
 #include "attention/bw_attention_kernel.h"
+#include "attention/bw_attention_tile.h"
 
-enum {
-    PAD = 8, /* elements after each row of shared memory: rows then begin in different banks */
-    SHIFT = 12 /* of queries */
-};
-#define LOG2E 1.44269504f
+enum { SHIFT = 12 /* of queries */ };
 
 /* How the work is shared. Wave w has part w % PARTS of a head's elements and the (w / PARTS)-th TILES tiles of 16 query
  * rows. */
@@ -87,8 +83,8 @@ template <typename T> BW_DEVICE split<T> split_of(float x)
 template <int D> struct tiles {
     static constexpr int KEYS = shape<D>::KEYS, ROWS = shape<D>::ROWS;
     static constexpr bool HAS_QUERIES = !shape<D>::IS_WIDE && !BW_FRAG_LOADS_T && BW_FRAG_PAIRS * (D / 16) >= 32;
-    static constexpr int V_ROWS = BW_FRAG_LOADS_T ? KEYS : D, V_STRIDE = (BW_FRAG_LOADS_T ? D : KEYS) + PAD;
-    static constexpr int STRIDE = D + PAD;
+    static constexpr int V_ROWS = BW_FRAG_LOADS_T ? KEYS : D, V_STRIDE = (BW_FRAG_LOADS_T ? D : KEYS) + BW_TILE_PAD;
+    static constexpr int STRIDE = D + BW_TILE_PAD;
     alignas(16) uint16_t keys[KEYS * STRIDE];
     alignas(16) uint16_t values[V_ROWS * V_STRIDE];
     alignas(16) uint16_t queries[HAS_QUERIES ? 2 * ROWS * STRIDE : 8];
@@ -143,57 +139,28 @@ template <> struct chunk<bw_q8_0> {
 
 /* A tile of keys or values on its way from the cache to shared memory: chunks of 8 elements of a key's row. */
 template <typename C, int D> struct staging {
-    static constexpr int KEYS = shape<D>::KEYS, BLOCK = shape<D>::BLOCK;
-    static constexpr int PARTS = D / 8, EACH = (KEYS * PARTS + BLOCK - 1) / BLOCK;
-    chunk<C> chunks[EACH];
+    typedef bw_tile_chunks<shape<D>::BLOCK, shape<D>::KEYS, D> place;
+    chunk<C> chunks[place::EACH];
 
-    BW_DEVICE_SPECIAL static int number(int e)
-    {
-        return e * BLOCK + bw_thread();
-    }
-    BW_DEVICE_SPECIAL static bool is_there(int e)
-    {
-        return KEYS * PARTS % BLOCK == 0 || number(e) < KEYS * PARTS;
-    }
-    /* Neighbouring threads take neighbouring chunks of a row, or where it will be transposed, the same one of
-     * neighbouring rows. */
-    template <bool TRANSPOSES> BW_DEVICE_SPECIAL static int key(int e)
-    {
-        return TRANSPOSES ? number(e) % KEYS : number(e) / PARTS;
-    }
-    template <bool TRANSPOSES> BW_DEVICE_SPECIAL static int element(int e)
-    {
-        return (TRANSPOSES ? number(e) / KEYS : number(e) % PARTS) * 8;
-    }
     template <bool TRANSPOSES>
     BW_DEVICE_SPECIAL void load(const bw_attention_args &p, const C *cache, const int32_t *pages, int head, int base,
                                 int last)
     {
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            if (!is_there(e))
+        for (int e = 0; e < place::EACH; e++) {
+            if (!place::is_there(e))
                 continue;
-            int position = base + key<TRANSPOSES>(e);
+            int position = base + place::template row<TRANSPOSES>(e);
             int64_t row = bw_cache_row(p, pages, head, position < last ? position : last);
-            chunks[e].load(cache, row, D, element<TRANSPOSES>(e));
+            chunks[e].load(cache, row, D, place::template element<TRANSPOSES>(e));
         }
     }
     template <bool TRANSPOSES> BW_DEVICE_SPECIAL void store(uint16_t *shared, int stride) const
     {
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            if (!is_there(e))
-                continue;
-            const bw_16 x = chunks[e].get();
-            if constexpr (TRANSPOSES) {
-                uint16_t *to = shared + element<TRANSPOSES>(e) * stride + key<TRANSPOSES>(e);
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    to[j * stride] = (uint16_t)(x.w[j / 2] >> 16 * (j % 2));
-            } else {
-                bw_store16(shared + key<TRANSPOSES>(e) * stride + element<TRANSPOSES>(e), x);
-            }
-        }
+        for (int e = 0; e < place::EACH; e++)
+            if (place::is_there(e))
+                place::template store<TRANSPOSES>(e, shared, stride, chunks[e].get());
     }
 };
 
@@ -205,15 +172,7 @@ template <typename T, int D> struct queries {
     /* Steps of 16 elements, in turn where fragments need no registers of their own. */
     template <typename F> BW_DEVICE_SPECIAL static void each_step(F body)
     {
-        if constexpr (tiles<D>::HAS_QUERIES) {
-#pragma unroll 1
-            for (int s = 0; s < STEPS; s++)
-                body(s);
-        } else {
-#pragma unroll
-            for (int s = 0; s < STEPS; s++)
-                body(s);
-        }
+        bw_each_step<STEPS, tiles<D>::HAS_QUERIES>(body);
     }
 
     /* row(r): where the wave's part of query row r lies, NULL where there is none. */
@@ -294,7 +253,7 @@ BW_DEVICE void softmax(const bw_attention_args &p, bw_acc (&s)[KEY_TILES], colum
             const int k = bw_acc_column_slot(i);
             float x = HAS_FACTOR ? s[kt].x[i] : s[kt].x[i] * c.factor[k];
             if (p.softcap > 0)
-                x = bw_capped(p, x) * LOG2E;
+                x = bw_capped(p, x) * BW_LOG2E;
             if (is_masked) {
                 int key = base + kt * 16 + bw_acc_row(i);
                 x = key >= c.first[k] && key < c.end[k] ? x : -__builtin_inff();
@@ -320,20 +279,6 @@ BW_DEVICE void softmax(const bw_attention_args &p, bw_acc (&s)[KEY_TILES], colum
         }
 }
 
-/* Weights as two operands. */
-template <typename T> BW_DEVICE void split_weights(const bw_acc &weights, bw_frag<T> (&f)[2])
-{
-    bw_acc high, low;
-#pragma unroll
-    for (int i = 0; i < BW_ACC_EACH; i++) {
-        split<T> s = split_of<T>(weights.x[i]);
-        high.x[i] = s.high;
-        low.x[i] = s.low;
-    }
-    bw_frag_of_acc(f[0], high);
-    bw_frag_of_acc(f[1], low);
-}
-
 /* A wave's columns and sums before the first key. rows: query rows of the workgroup. */
 template <int D>
 BW_DEVICE void begin_rows(const bw_attention_args &p, const part &own, const tiles<D> &shared, int first_row, int rows,
@@ -348,7 +293,7 @@ BW_DEVICE void begin_rows(const bw_attention_args &p, const part &own, const til
             columns &c = column[t];
             c.end[k] = r < rows ? own.position + r / p.group + 1 : 0;
             c.first[k] = p.window > 0 ? c.end[k] - p.window : 0;
-            c.factor[k] = factors[r] * p.scale * (p.softcap > 0 ? 1.0f : LOG2E);
+            c.factor[k] = factors[r] * p.scale * (p.softcap > 0 ? 1.0f : BW_LOG2E);
             c.most[k] = BW_NO_SCORE;
             c.total[k] = 0;
         }
@@ -423,35 +368,6 @@ BW_DEVICE void sum_scores(const shares<D> &shared, bw_acc (&scores)[shape<D>::TI
                     sum += shared.x[first + w][t][kt][i][bw_lane()];
                 scores[t][kt].x[i] = sum;
             }
-}
-
-/* out += a tile of values times a wave's weights. */
-template <typename T, int D>
-BW_DEVICE void add_values(const tiles<D> &shared, const bw_acc (&weights)[shape<D>::TILES][shape<D>::KEY_TILES],
-                          bw_acc (&out)[shape<D>::TILES][shape<D>::STEPS])
-{
-    constexpr int TILES = shape<D>::TILES, FIRST = BW_FRAG_LOADS_T ? 1 : tiles<D>::V_STRIDE;
-    const T *from = (const T *)(const void *)shared.values + shape<D>::part() * shape<D>::OWN * FIRST;
-#pragma unroll
-    for (int kt = 0; kt < shape<D>::KEY_TILES; kt++) {
-        bw_frag<T> weight[TILES][2];
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-            split_weights(weights[t][kt], weight[t]);
-#pragma unroll
-        for (int d = 0; d < shape<D>::STEPS; d++) {
-            bw_frag<T> values;
-            if constexpr (BW_FRAG_LOADS_T)
-                bw_frag_load_t(values, from + kt * 16 * tiles<D>::V_STRIDE + d * 16, tiles<D>::V_STRIDE);
-            else
-                bw_frag_load(values, from + d * 16 * tiles<D>::V_STRIDE + kt * 16, tiles<D>::V_STRIDE);
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-#pragma unroll
-                for (int which = 0; which < 2; which++)
-                    bw_mma(out[t][d], values, weight[t][which]);
-        }
-    }
 }
 
 template <int D>
@@ -535,13 +451,11 @@ BW_DEVICE void prefill(const bw_attention_args &p, const float *q, const C *k_ca
         for (int t = 0; t < TILES; t++) {
             float shrink[BW_ACC_COLUMNS];
             softmax<T, IS_WIDE>(p, weights[t], column[t], base, is_masked, shrink);
-#pragma unroll
-            for (int d = 0; d < shape<D>::STEPS; d++)
-#pragma unroll
-                for (int i = 0; i < BW_ACC_EACH; i++)
-                    out[t][d].x[i] *= shrink[bw_acc_column_slot(i)];
+            bw_shrink_sums(out[t], shrink);
         }
-        add_values<T, D>(shared, weights, out);
+        constexpr int FIRST = shape<D>::OWN * (BW_FRAG_LOADS_T ? 1 : tiles<D>::V_STRIDE);
+        bw_add_values<T, tiles<D>::V_STRIDE>((const T *)(const void *)shared.values + shape<D>::part() * FIRST, weights,
+                                             out);
     }
     store_rows<D>(p, own, head, first_row, rows, column, out, y);
 }

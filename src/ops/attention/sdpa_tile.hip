@@ -10,18 +10,16 @@
  * A weight of 0 must hide values that are not finite. They are taken for 0, and where there were any, what they do to the
  * results is found in the end, score by score. */
 #include "bw_kernel.h"
-#include "bw_tile.h"
 #include "attention/bw_attention_kernel.h"
+#include "attention/bw_attention_tile.h"
 #include "attention/bw_sdpa_args.h"
 
 enum {
     BLOCK = BW_SDPA_TILE_BLOCK,
     ROWS = BW_SDPA_TILE_QUERIES,
     WAVES = BLOCK / BW_WAVE,
-    TILES = ROWS / 16 / WAVES, /* of 16 queries, in a wave */
-    PAD = 8                    /* elements after each row of shared memory: rows then begin in different banks */
+    TILES = ROWS / 16 / WAVES /* of 16 queries, in a wave */
 };
-#define LOG2E 1.44269504f
 #define NEVER (-__builtin_inff())
 
 /* Where the workgroup's rows begin, and from row to row; the first row's end and how much later the next one's is. */
@@ -32,8 +30,8 @@ enum { Q, Q_ROW, Q_COLUMN, K, K_ROW, V, V_ROW, Y, Y_ROW, MASK, MASK_ROW, MASK_CO
 template <int D> struct tiles {
     static constexpr bool HAS_QUERIES = D > 128 || (!BW_FRAG_LOADS_T && BW_FRAG_PAIRS * (D / 16) >= 32);
     static constexpr int KEYS = D > 128 ? 16 : 32, WIDTH = D > 128 ? 128 : D; /* of values */
-    static constexpr int V_ROWS = BW_FRAG_LOADS_T ? KEYS : WIDTH, V_STRIDE = (BW_FRAG_LOADS_T ? WIDTH : KEYS) + PAD;
-    static constexpr int STRIDE = D + PAD;
+    static constexpr int V_ROWS = BW_FRAG_LOADS_T ? KEYS : WIDTH, V_STRIDE = (BW_FRAG_LOADS_T ? WIDTH : KEYS) + BW_TILE_PAD;
+    static constexpr int STRIDE = D + BW_TILE_PAD;
     alignas(16) uint16_t keys[KEYS * STRIDE];
     alignas(16) uint16_t values[V_ROWS * V_STRIDE];
     alignas(16) uint16_t queries[HAS_QUERIES ? ROWS * STRIDE : 8];
@@ -64,32 +62,16 @@ template <typename T> BW_DEVICE uint32_t find_infinite(uint32_t pair)
 
 /* A tile of ROWS of WIDTH elements on its way from device to shared memory: chunks of 8 elements of a row. */
 template <typename T, int N, int WIDTH> struct staging {
-    static constexpr int PARTS = WIDTH / 8, EACH = (N * PARTS + BLOCK - 1) / BLOCK;
-    bw_16 chunks[EACH];
+    typedef bw_tile_chunks<BLOCK, N, WIDTH> place;
+    bw_16 chunks[place::EACH];
 
-    BW_DEVICE_SPECIAL static bool is_there(int e)
-    {
-        return N * PARTS % BLOCK == 0 || e * BLOCK + bw_thread() < N * PARTS;
-    }
-    /* Neighbouring threads take neighbouring chunks of a row, or where it will be transposed, the same one of
-     * neighbouring rows. */
-    template <bool TRANSPOSES> BW_DEVICE_SPECIAL static int key(int e)
-    {
-        const int at = e * BLOCK + bw_thread();
-        return TRANSPOSES ? at % N : at / PARTS;
-    }
-    template <bool TRANSPOSES> BW_DEVICE_SPECIAL static int element(int e)
-    {
-        const int at = e * BLOCK + bw_thread();
-        return (TRANSPOSES ? at / N : at % PARTS) * 8;
-    }
     template <bool TRANSPOSES> BW_DEVICE_SPECIAL void load(const source<T> &s, int base)
     {
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const int row = base + key<TRANSPOSES>(e), column = element<TRANSPOSES>(e);
+        for (int e = 0; e < place::EACH; e++) {
+            const int row = base + place::template row<TRANSPOSES>(e), column = place::template element<TRANSPOSES>(e);
             chunks[e] = bw_16{{0, 0, 0, 0}};
-            if (is_there(e) && row < s.n_rows && column < s.width)
+            if (place::is_there(e) && row < s.n_rows && column < s.width)
                 chunks[e] = bw_load16(s.data + row * s.row + column);
         }
     }
@@ -98,7 +80,7 @@ template <typename T, int N, int WIDTH> struct staging {
     {
         uint32_t found = 0;
 #pragma unroll
-        for (int e = 0; e < EACH; e++)
+        for (int e = 0; e < place::EACH; e++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const uint32_t own = find_infinite<T>(chunks[e].w[i]);
@@ -110,18 +92,9 @@ template <typename T, int N, int WIDTH> struct staging {
     template <bool TRANSPOSES> BW_DEVICE_SPECIAL void store(uint16_t *shared, int stride) const
     {
 #pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            if (!is_there(e))
-                continue;
-            if constexpr (TRANSPOSES) {
-                uint16_t *to = shared + element<TRANSPOSES>(e) * stride + key<TRANSPOSES>(e);
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    to[j * stride] = (uint16_t)(chunks[e].w[j / 2] >> 16 * (j % 2));
-            } else {
-                bw_store16(shared + key<TRANSPOSES>(e) * stride + element<TRANSPOSES>(e), chunks[e]);
-            }
-        }
+        for (int e = 0; e < place::EACH; e++)
+            if (place::is_there(e))
+                place::template store<TRANSPOSES>(e, shared, stride, chunks[e]);
     }
 };
 
@@ -134,15 +107,7 @@ template <typename T, int D> struct queries {
     /* Steps of 16 elements, in turn where fragments need no registers of their own. */
     template <typename F> BW_DEVICE_SPECIAL static void each_step(F body)
     {
-        if constexpr (IS_SHARED) {
-#pragma unroll 1
-            for (int s = 0; s < STEPS; s++)
-                body(s);
-        } else {
-#pragma unroll
-            for (int s = 0; s < STEPS; s++)
-                body(s);
-        }
+        bw_each_step<STEPS, IS_SHARED>(body);
     }
     BW_DEVICE_SPECIAL void load(tiles<D> &shared, const source<T> &q, int64_t column, int first_row)
     {
@@ -197,7 +162,7 @@ BW_DEVICE float finish_score(const bw_sdpa_args &p, float product, const float *
 /* A weight as bw_weight_shift counts it; NaN stays. */
 template <typename T> BW_DEVICE float weight_of(float score, float most)
 {
-    return score == NEVER ? 0.0f : bw_exp2(bw_fma(score - most, LOG2E, (float)bw_weight_shift<T>::BITS));
+    return score == NEVER ? 0.0f : bw_exp2(bw_fma(score - most, BW_LOG2E, (float)bw_weight_shift<T>::BITS));
 }
 
 /* Scores to weights, in place, of keys base.. by one tile of queries; the shrinking of what has been summed so far. */
@@ -224,7 +189,7 @@ BW_DEVICE void softmax(const bw_sdpa_args &p, bw_acc (&s)[N], columns &c, int ba
 #pragma unroll
     for (int k = 0; k < BW_ACC_COLUMNS; k++) {
         most[k] = bw_acc_max_rows(most[k]);
-        shrink[k] = c.most[k] == most[k] ? 1.0f : bw_exp2((c.most[k] - most[k]) * LOG2E);
+        shrink[k] = c.most[k] == most[k] ? 1.0f : bw_exp2((c.most[k] - most[k]) * BW_LOG2E);
         c.most[k] = most[k];
         c.total[k] *= shrink[k];
     }
@@ -236,17 +201,6 @@ BW_DEVICE void softmax(const bw_sdpa_args &p, bw_acc (&s)[N], columns &c, int ba
             s[kt].x[i] = weight_of<T>(s[kt].x[i], most[k]);
             c.total[k] += s[kt].x[i];
         }
-}
-
-/* Weights as two operands whose sum they are. */
-template <typename T> BW_DEVICE void split_weights(const bw_acc &weights, bw_frag<T> (&f)[2])
-{
-    bw_acc low;
-#pragma unroll
-    for (int i = 0; i < BW_ACC_EACH; i++)
-        low.x[i] = weights.x[i] - bw_get(bw_put<T>(weights.x[i]));
-    bw_frag_of_acc(f[0], weights);
-    bw_frag_of_acc(f[1], low);
 }
 
 /* Products of a tile of keys with a wave's queries. */
@@ -274,34 +228,6 @@ BW_DEVICE void multiply_keys(const tiles<D> &shared, const queries<T, D> &query,
                 bw_mma(scores[t][kt], keys[kt], f);
         }
     });
-}
-
-/* out += a tile of values times a wave's weights. */
-template <typename T, int D>
-BW_DEVICE void add_values(const tiles<D> &shared, const bw_acc (&weights)[TILES][tiles<D>::KEYS / 16],
-                          bw_acc (&out)[TILES][tiles<D>::WIDTH / 16])
-{
-    const T *const from = (const T *)(const void *)shared.values;
-#pragma unroll
-    for (int kt = 0; kt < tiles<D>::KEYS / 16; kt++) {
-        bw_frag<T> weight[TILES][2];
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-            split_weights(weights[t][kt], weight[t]);
-#pragma unroll
-        for (int d = 0; d < tiles<D>::WIDTH / 16; d++) {
-            bw_frag<T> values;
-            if constexpr (BW_FRAG_LOADS_T)
-                bw_frag_load_t(values, from + kt * 16 * tiles<D>::V_STRIDE + d * 16, tiles<D>::V_STRIDE);
-            else
-                bw_frag_load(values, from + d * 16 * tiles<D>::V_STRIDE + kt * 16, tiles<D>::V_STRIDE);
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-#pragma unroll
-                for (int which = 0; which < 2; which++)
-                    bw_mma(out[t][d], values, weight[t][which]);
-        }
-    }
 }
 
 template <typename T, int D>
@@ -451,13 +377,9 @@ BW_DEVICE void sdpa(const bw_sdpa_args &p, const T *q, const T *k, const T *v, c
         for (int t = 0; t < TILES; t++) {
             float shrink[BW_ACC_COLUMNS];
             softmax<T>(p, weights[t], column[t], base, is_masked, mask, shrink);
-#pragma unroll
-            for (int d = 0; d < WIDTH / 16; d++)
-#pragma unroll
-                for (int i = 0; i < BW_ACC_EACH; i++)
-                    out[t][d].x[i] *= shrink[bw_acc_column_slot(i)];
+            bw_shrink_sums(out[t], shrink);
         }
-        add_values<T, D>(shared, weights, out);
+        bw_add_values<T, tiles<D>::V_STRIDE>((const T *)(const void *)shared.values, weights, out);
     }
     store_rows<T, D>(shared, first_row, n_rows, column, out, width, y);
     if (infinite)
