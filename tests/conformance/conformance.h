@@ -56,7 +56,8 @@ struct bw_case_sink {
     bool is_self_tested; /* the runner has shown that it notices a corrupted element of this op */
     int n_cases;         /* of this op */
     int64_t n_passed, n_failed, n_skipped;
-    int64_t n_left_out; /* cases, with is_quick */
+    int most;           /* cases of an op that are run; 0: all */
+    int64_t n_left_out; /* cases, with is_quick or most */
 };
 
 /* Rows and columns for comparison. A tensor without dimensions is one row of one column. */

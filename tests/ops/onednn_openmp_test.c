@@ -5,15 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "bw_sanitizer.h"
 #include "library/bw_onednn.h"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_TSAN 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -36,7 +29,7 @@ void omp_set_num_threads(int n)
 static void test_host_openmp(void **state)
 {
     (void)state;
-#if defined(HAS_TSAN)
+#if BW_HAS_TSAN
     printf("SKIPPED: libraries are not used under ThreadSanitizer\n");
 #else
     if (!bw_cpu_get_features()->avx2) {

@@ -10,18 +10,11 @@
 #include "bw_mem.h"
 #include "bw_ops.h"
 #include "bw_rng.h"
+#include "bw_sanitizer.h"
 #include "library/bw_onednn.h"
 #include "library/bw_trial.h"
 
 enum { M = 128, N = 300, K = 280, CHANNELS = 32, SIDE = 32 };
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_TSAN 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#endif
 
 static bw_device *device;
 static float *a, *b, *out, *expected; /* [M, K], [K, N], [M, N]; or x, w, y, y of the convolution */
@@ -48,7 +41,7 @@ static void with_log(void (*fn)(void))
 /* Whether this build and processor use libraries at all. */
 static bool is_possible(void)
 {
-#if defined(HAS_TSAN)
+#if BW_HAS_TSAN
     printf("SKIPPED: libraries are not used under ThreadSanitizer\n");
     return false;
 #else

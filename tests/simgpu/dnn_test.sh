@@ -59,7 +59,7 @@ functions=$(sed -n "s/.*DNN(\($prefix[A-Za-z0-9_]*\),.*/\1/p" "$header")
 for function in $functions; do
     what="$function fails"
     rm -f "$dir/log"
-    BW_FAKE_DNN_FAILS=$function check "$conformance" --device rocm:0 --quick --op conv1d
+    BW_FAKE_DNN_FAILS=$function check "$conformance" --device rocm:0 --cases 16 --op conv1d
     expect "$function" "$(count "$function")" -gt 0
 done
 echo "dnn_test ($prefix): $passed passed, $failed failed"

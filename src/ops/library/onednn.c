@@ -8,15 +8,8 @@
 #include <string.h>
 
 #include "bw_log.h"
+#include "bw_sanitizer.h"
 #include "library/onednn_api.h"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_TSAN 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#endif
 
 static struct {
 #define DNNL(name, result, arguments) result(*name) arguments;
@@ -93,7 +86,7 @@ static bool set_up(void)
 static void load_once(void)
 {
     const char *name, *off = getenv("BW_CPU_LIBRARIES");
-#if defined(HAS_TSAN)
+#if BW_HAS_TSAN
     return;
 #endif
     if (off && strcmp(off, "0") == 0)
