@@ -32,8 +32,9 @@ bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *produc
 /* What a timed trial found for a shape: a number from 1 to 255, or 0 when none was made. Kept for other processes too
  * (gpu_choices.h), for the same card, driver, build of beeswax and matrix library; on whatever else the result depends,
  * such as another library's version, must be in `shape`, and so must the op: any 64 bits that few others share. A
- * caller takes a number that it does not know as its own kernel. */
+ * caller takes a number that it does not know as its own kernel. is_passing: found while memory was short, say, and
+ * forgotten with the device. */
 int bw_gpu_choice(bw_device *device, uint64_t shape);
-void bw_gpu_choose(bw_device *device, uint64_t shape, int choice);
+void bw_gpu_choose(bw_device *device, uint64_t shape, int choice, bool is_passing);
 
 #endif

@@ -29,7 +29,8 @@
 
 typedef struct row {
     uint64_t shape;
-    int choice; /* 0: an empty place */
+    int choice;      /* 0: an empty place */
+    bool is_passing; /* not for the file */
 } row;
 
 struct bw_gpu_choices {
@@ -74,22 +75,28 @@ int bw_gpu_choices_get(const bw_gpu_choices *c, uint64_t shape)
     return c->n_places ? place_of(c->rows, c->n_places, shape)->choice : 0;
 }
 
+static bool is_kept(const bw_gpu_choices *c, uint64_t shape)
+{
+    const row *r = c->n_places ? place_of(c->rows, c->n_places, shape) : NULL;
+    return r && r->choice && !r->is_passing;
+}
+
 /* Whether it was put there; false also where there is no memory for it: then it is tried again. */
-static bool put(bw_gpu_choices *c, uint64_t shape, int choice)
+static bool put(bw_gpu_choices *c, uint64_t shape, int choice, bool is_passing)
 {
     if ((c->n_rows + 1) * 2 > c->n_places && !grow(c))
         return false;
     row *r = place_of(c->rows, c->n_places, shape);
-    if (r->choice == choice)
+    if (r->choice == choice && r->is_passing == is_passing)
         return false;
     c->n_rows += r->choice == 0;
-    *r = (row){shape, choice};
+    *r = (row){shape, choice, is_passing};
     return true;
 }
 
-void bw_gpu_choices_set(bw_gpu_choices *c, uint64_t shape, int choice)
+void bw_gpu_choices_set(bw_gpu_choices *c, uint64_t shape, int choice, bool is_passing)
 {
-    if (choice > 0 && choice <= BW_GPU_CHOICES_LARGEST && put(c, shape, choice))
+    if (choice > 0 && choice <= BW_GPU_CHOICES_LARGEST && put(c, shape, choice, is_passing) && !is_passing)
         c->has_news = true;
 }
 
@@ -206,8 +213,8 @@ static void read_rows(bw_gpu_choices *c)
         if (!at)
             bw_fail(&err, BW_E_FORMAT, "%s holds something else, or is damaged", c->path);
         for (const char *end = text + n_bytes; at && at < end && (at = parse_row(at, &r)) != NULL;)
-            if (bw_gpu_choices_get(c, r.shape) == 0)
-                put(c, r.shape, r.choice);
+            if (!is_kept(c, r.shape))
+                put(c, r.shape, r.choice, false);
     }
     if (err.status != BW_OK && is_there)
         bw_log_debug("%s; timed trials are made anew", err.text);
@@ -252,7 +259,7 @@ static void format_rows(const bw_gpu_choices *c, bw_str *out)
     size_t n = 0;
     bw_str_add(out, c->header);
     for (size_t i = 0; i < c->n_places && n < BW_GPU_CHOICES_MOST; i++) {
-        if (!c->rows[i].choice)
+        if (!c->rows[i].choice || c->rows[i].is_passing)
             continue;
         bw_str_add_format(out, "%016" PRIx64 " %d\n", c->rows[i].shape, c->rows[i].choice);
         n++;
@@ -374,11 +381,11 @@ int bw_gpu_choice(bw_device *device, uint64_t shape)
     return c ? bw_gpu_choices_get(c, shape) : 0;
 }
 
-void bw_gpu_choose(bw_device *device, uint64_t shape, int choice)
+void bw_gpu_choose(bw_device *device, uint64_t shape, int choice, bool is_passing)
 {
     bw_gpu_choices *c = choices_of(device);
     if (c)
-        bw_gpu_choices_set(c, shape, choice);
+        bw_gpu_choices_set(c, shape, choice, is_passing);
 }
 
 void bw_gpu_rest(bw_device *device)

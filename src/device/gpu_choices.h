@@ -25,7 +25,8 @@ typedef struct bw_gpu_choices bw_gpu_choices;
 bw_gpu_choices *bw_gpu_choices_new(const char *name, const char *identity);
 /* 0 where there is none. */
 int bw_gpu_choices_get(const bw_gpu_choices *choices, uint64_t shape);
-void bw_gpu_choices_set(bw_gpu_choices *choices, uint64_t shape, int choice);
+/* is_passing: not for the file. */
+void bw_gpu_choices_set(bw_gpu_choices *choices, uint64_t shape, int choice, bool is_passing);
 /* Writes the file when there is news, with what other processes have written meanwhile. After a failure no more. */
 void bw_gpu_choices_save(bw_gpu_choices *choices);
 /* Does not save. NULL is allowed. */

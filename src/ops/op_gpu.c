@@ -140,7 +140,7 @@ bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *t
         bw_log_warn("%s; beeswax's own kernel is used", err.text);
     choice = status == BW_OK && t->library_ms < t->own_ms ? LIBRARY : OWN;
     if (status != BW_E_LOST) /* which says nothing about either */
-        bw_gpu_choose(device, shape, choice);
+        bw_gpu_choose(device, shape, choice, status == BW_E_MEMORY);
     if (status != BW_OK)
         t->own_ms = t->library_ms = 0;
     return choice == LIBRARY;

@@ -72,7 +72,7 @@ static bw_gpu_choices *new_choices(void)
 static void save_one(uint64_t shape, int choice)
 {
     bw_gpu_choices *c = new_choices();
-    bw_gpu_choices_set(c, shape, choice);
+    bw_gpu_choices_set(c, shape, choice, false);
     bw_gpu_choices_save(c);
     bw_gpu_choices_free(c);
 }
@@ -133,13 +133,13 @@ static void test_table(void **state)
     bw_gpu_choices *c = new_choices();
     assert_int_equal(bw_gpu_choices_get(c, 0), 0);
     for (uint64_t i = 0; i < N; i++)
-        bw_gpu_choices_set(c, i * i << 36 | i << 8, 1 + (int)(i % 255));
+        bw_gpu_choices_set(c, i * i << 36 | i << 8, 1 + (int)(i % 255), false);
     for (uint64_t i = 0; i < N; i++)
         assert_int_equal(bw_gpu_choices_get(c, i * i << 36 | i << 8), 1 + (int)(i % 255));
-    bw_gpu_choices_set(c, 0, 9);
-    bw_gpu_choices_set(c, 1, 0);
-    bw_gpu_choices_set(c, 1, 256);
-    bw_gpu_choices_set(c, 1, -1);
+    bw_gpu_choices_set(c, 0, 9, false);
+    bw_gpu_choices_set(c, 1, 0, false);
+    bw_gpu_choices_set(c, 1, 256, false);
+    bw_gpu_choices_set(c, 1, -1, false);
     assert_int_equal(bw_gpu_choices_get(c, 0), 9);
     assert_int_equal(bw_gpu_choices_get(c, 1), 0);
     bw_gpu_choices_save(c);
@@ -168,18 +168,30 @@ static void test_file(void **state)
     assert_int_equal(s.st_mode & 0777, 0600);
     /* two at the same time: neither loses the other's rows */
     bw_gpu_choices *a = new_choices(), *b = new_choices();
-    bw_gpu_choices_set(a, 10, 3);
-    bw_gpu_choices_set(b, 11, 4);
-    bw_gpu_choices_set(b, 1, 5);
+    bw_gpu_choices_set(a, 10, 3, false);
+    bw_gpu_choices_set(b, 11, 4, false);
+    bw_gpu_choices_set(b, 1, 5, false);
     bw_gpu_choices_save(a);
     bw_gpu_choices_save(b);
     assert_int_equal(find_one(10), 3);
     assert_int_equal(find_one(11), 4);
     assert_int_equal(find_one(1), 5);
+    /* what is found while memory is short stays here, and hides nothing in the file */
+    bw_gpu_choices_set(a, 11, 9, true);
+    bw_gpu_choices_set(a, 13, 9, true);
+    assert_int_equal(bw_gpu_choices_get(a, 13), 9);
+    bw_gpu_choices_set(a, 14, 6, false);
+    bw_gpu_choices_save(a);
+    assert_int_equal(find_one(11), 4);
+    assert_int_equal(find_one(13), 0);
+    assert_int_equal(find_one(14), 6);
+    bw_gpu_choices_set(a, 13, 9, false);
+    bw_gpu_choices_save(a);
+    assert_int_equal(find_one(13), 9);
     /* without news nothing is written */
     unlink(path);
     bw_gpu_choices_save(b);
-    bw_gpu_choices_set(b, 1, 5);
+    bw_gpu_choices_set(b, 1, 5, false);
     bw_gpu_choices_save(b);
     assert_int_equal(count_entries(), 0);
     bw_gpu_choices_free(a);
@@ -188,7 +200,7 @@ static void test_file(void **state)
     save_one(1, 2);
     a = bw_gpu_choices_new("rocm Fake Instinct/../x  fakeLt 7", "card Fake Instinct\nlibrary fakeLt 8\n");
     assert_int_equal(bw_gpu_choices_get(a, 1), 0);
-    bw_gpu_choices_set(a, 2, 1);
+    bw_gpu_choices_set(a, 2, 1, false);
     bw_gpu_choices_save(a);
     bw_gpu_choices_free(a);
     is_ignored();
@@ -200,7 +212,7 @@ static void test_bounded(void **state)
     (void)state;
     bw_gpu_choices *c = new_choices();
     for (uint64_t i = 0; i < 2 * BW_GPU_CHOICES_MOST; i++)
-        bw_gpu_choices_set(c, i, 200);
+        bw_gpu_choices_set(c, i, 200, false);
     bw_gpu_choices_save(c);
     bw_gpu_choices_free(c);
     struct stat s;
@@ -371,11 +383,11 @@ static void test_no_way_to_write(void **state)
     assert_int_equal(count_entries(), 0);
     /* a failure is not tried again */
     bw_gpu_choices *c = new_choices();
-    bw_gpu_choices_set(c, 1, 2);
+    bw_gpu_choices_set(c, 1, 2, false);
     mkdir(path, 0700);
     bw_gpu_choices_save(c);
     rmdir(path);
-    bw_gpu_choices_set(c, 2, 2);
+    bw_gpu_choices_set(c, 2, 2, false);
     bw_gpu_choices_save(c);
     assert_int_equal(count_entries(), 0);
     assert_int_equal(bw_gpu_choices_get(c, 2), 2);
@@ -400,7 +412,7 @@ static void test_folders(void **state)
     assert_int_equal(access(file, F_OK), 0);
     unsetenv("HOME");
     bw_gpu_choices *c = new_choices();
-    bw_gpu_choices_set(c, 1, 3);
+    bw_gpu_choices_set(c, 1, 3, false);
     bw_gpu_choices_save(c);
     assert_int_equal(bw_gpu_choices_get(c, 1), 3);
     bw_gpu_choices_free(c);
@@ -419,7 +431,7 @@ static void test_memory(void **state)
         bw_mem_fail_at(n);
         bw_gpu_choices *c = bw_gpu_choices_new("rocm Fake Instinct/../x  fakeLt 7", identity);
         if (c) {
-            bw_gpu_choices_set(c, 3, 4);
+            bw_gpu_choices_set(c, 3, 4, false);
             bw_gpu_choices_save(c);
         }
         bw_gpu_choices_free(c);
@@ -442,7 +454,10 @@ static void test_device(void **state)
         device->vtable->rest(device); /* nothing was asked yet */
         for (int i = 0; i < 4; i++)
             assert_int_equal(bw_gpu_choice(device, 100 + (uint64_t)i), i < round ? 7 + i : 0);
-        bw_gpu_choose(device, 100 + (uint64_t)round, 7 + round);
+        bw_gpu_choose(device, 100 + (uint64_t)round, 7 + round, false);
+        bw_gpu_choose(device, 200 + (uint64_t)round, 1, true);
+        assert_int_equal(bw_gpu_choice(device, 200 + (uint64_t)round), 1);
+        assert_int_equal(bw_gpu_choice(device, 199 + (uint64_t)round), 0);
         if (round % 2) {
             device->vtable->rest(device);
             assert_int_equal(count_entries(), 1);

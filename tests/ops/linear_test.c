@@ -423,6 +423,12 @@ static void test_check(void **state)
     call.in[2] = &x;
     call.n_in = 3;
     assert_int_equal(bw_op_prepare(&call, devices[1], NULL, &err), BW_E_ARG);
+    call.n_in = 2;
+    w = bw_tensor_view(BW_Q8_0, 2, (int64_t[]){3, 64}, memory);
+    w.strides[0] = 96;
+    assert_ok(bw_op_prepare(&call, devices[1], NULL, &err), err);
+    w.strides[0] = 80; /* two blocks and a half */
+    assert_int_equal(bw_op_prepare(&call, devices[1], NULL, &err), BW_E_ARG);
 }
 
 static int open_devices(void **state)

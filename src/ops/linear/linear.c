@@ -74,9 +74,11 @@ static bool weight_is_valid(const bw_tensor *w)
         return false;
     if (w->layout)
         return bw_linear_layout_bytes(w->layout, w->dtype, w->dims[0], w->dims[1]) >= 0;
-    if (w->dims[1] % bw_dtype_block_elements(w->dtype))
+    int64_t block = bw_dtype_block_elements(w->dtype);
+    if (w->dims[1] % block)
         return false;
-    return (w->dims[1] == 1 || w->strides[1] == 1) && (w->dims[0] == 1 || w->strides[0] >= w->dims[1]);
+    return (w->dims[1] == 1 || w->strides[1] == 1) &&
+           (w->dims[0] == 1 || (w->strides[0] >= w->dims[1] && w->strides[0] % block == 0));
 }
 
 bw_status bw_op_linear_check(const bw_op_call *call, bw_err *err)
