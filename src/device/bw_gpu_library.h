@@ -26,7 +26,8 @@ typedef struct bw_gpu_product {
 const char *bw_gpu_library(bw_device *device);
 /* Whether it is to be used wherever it has a kernel, BW_GPU_LIBRARIES=always, however small the product. */
 bool bw_gpu_library_is_forced(bw_device *device);
-/* Enqueue on the device's stream; may be recorded into a graph. Fails where the library has no kernel for it. */
+/* Enqueue on the device's stream; may be recorded into a graph. Fails where the library has no kernel for it, with
+ * BW_E_MEMORY where it lacks memory. */
 bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *product, bw_err *err);
 
 /* What a timed trial found for a shape: a number from 1 to 255, or 0 when none was made. Kept for other processes too

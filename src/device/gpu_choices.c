@@ -200,7 +200,7 @@ static const char *rows_of(const bw_gpu_choices *c, const char *text, size_t n_b
     return at ? text + n : NULL;
 }
 
-/* Rows that this process does not have. */
+/* Rows that this process does not have, or only in passing. */
 static void read_rows(bw_gpu_choices *c)
 {
     char *text = NULL;

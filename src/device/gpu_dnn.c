@@ -35,6 +35,7 @@ typedef struct dnn_api {
     int (*run)(void *handle, const dnn_plan *plan, const void *x, const void *w, void *y, void *workspace);
     void (*drop)(dnn_plan *plan);
     uint64_t (*version)(void); /* 0: unknown */
+    int no_memory[3];          /* the errors that say so */
     bool can_record;           /* into a graph */
 } dnn_api;
 
@@ -177,8 +178,9 @@ static uint64_t get_cudnn_version(void)
     return cudnn_version ? cudnn_version() : 0;
 }
 
-static const dnn_api api_cudnn = {"cudnn",   open_cudnn, close_cudnn,       make_cudnn,
-                                  run_cudnn, drop_cudnn, get_cudnn_version, true};
+/* no memory: version 8's, version 9's on the host and on the device */
+static const dnn_api api_cudnn = {"cudnn",    open_cudnn,        close_cudnn,     make_cudnn, run_cudnn,
+                                  drop_cudnn, get_cudnn_version, {2, 4003, 4004}, true};
 
 /* ---- MIOpen ----------------------------------------------------------------------------------------------------- */
 
@@ -300,8 +302,8 @@ static uint64_t get_miopen_version(void)
 }
 
 /* Not into a graph: some solutions go through rocBLAS, which may allocate. */
-static const dnn_api api_miopen = {"miopen",   open_miopen, close_miopen,       make_miopen,
-                                   run_miopen, drop_miopen, get_miopen_version, false};
+static const dnn_api api_miopen = {"miopen",    open_miopen,        close_miopen, make_miopen, run_miopen,
+                                   drop_miopen, get_miopen_version, {4, 4, 4},    false};
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -413,6 +415,15 @@ bool bw_gpu_dnn_is_forced(void)
 
 /* ---- convolutions ----------------------------------------------------------------------------------------------- */
 
+/* What an error of the library's is to us; other: where it is not about memory. */
+static bw_status status_of(const dnn_api *api, int error, bw_status other)
+{
+    for (size_t i = 0; i < sizeof api->no_memory / sizeof *api->no_memory; i++)
+        if (error == api->no_memory[i])
+            return BW_E_MEMORY;
+    return other;
+}
+
 static dnn_plan *find_plan(const struct bw_gpu_dnn *d, const bw_gpu_conv *conv)
 {
     for (size_t i = 0; i < d->n_plans; i++)
@@ -421,21 +432,24 @@ static dnn_plan *find_plan(const struct bw_gpu_dnn *d, const bw_gpu_conv *conv)
     return NULL;
 }
 
-/* NULL: no memory, or too many. One that failed is kept, with its error. */
-static dnn_plan *make_plan(bw_gpu *g, struct bw_gpu_dnn *d, const bw_gpu_conv *conv)
+/* One that failed is kept, with its error. */
+static bw_status make_plan(bw_gpu *g, struct bw_gpu_dnn *d, const bw_gpu_conv *conv, dnn_plan **out, bw_err *err)
 {
-    if (d->n_plans == MOST_PLANS ||
-        !bw_reserve((void **)&d->plans, &d->plans_capacity, d->n_plans + 1, sizeof *d->plans))
-        return NULL;
-    dnn_plan *p = bw_alloc_zero(1, sizeof *p);
+    if (d->n_plans == MOST_PLANS)
+        return bw_fail(err, BW_E_FULL, "%s: %s has had %d different convolutions, which is the limit", g->label,
+                       d->api->name, MOST_PLANS);
+    dnn_plan *p = bw_reserve((void **)&d->plans, &d->plans_capacity, d->n_plans + 1, sizeof *d->plans)
+                      ? bw_alloc_zero(1, sizeof *p)
+                      : NULL;
     if (!p)
-        return NULL;
+        return bw_fail_memory(err, sizeof *p, "a convolution's plan");
     p->conv = *conv;
     p->error = d->api->make(d->handle, p);
     if (p->error)
         bw_log_debug("%s: %s: %s: error %d", g->label, d->api->name, p->where ? p->where : "plan", p->error);
     d->plans[d->n_plans++] = p;
-    return p;
+    *out = p;
+    return BW_OK;
 }
 
 static bw_status find_workspace(bw_gpu *g, struct bw_gpu_dnn *d, size_t n_bytes, void **workspace, bw_err *err)
@@ -446,8 +460,8 @@ static bw_status find_workspace(bw_gpu *g, struct bw_gpu_dnn *d, size_t n_bytes,
     const bw_buffer *last = d->n_workspaces ? &d->workspaces[d->n_workspaces - 1] : NULL;
     if (!last || last->n_bytes < n_bytes) {
         if (g->is_capturing || d->n_workspaces == MOST_WORKSPACES)
-            return bw_fail(err, BW_E_UNSUPPORTED, "%s: no workspace of %zu bytes for %s", g->label, n_bytes,
-                           d->api->name);
+            return bw_fail(err, g->is_capturing ? BW_E_UNSUPPORTED : BW_E_FULL, "%s: no workspace of %zu bytes for %s",
+                           g->label, n_bytes, d->api->name);
         size_t bytes = last ? 2 * last->n_bytes : least_workspace;
         while (bytes < n_bytes)
             bytes *= 2;
@@ -472,9 +486,9 @@ bw_status bw_gpu_dnn_conv(bw_device *device, const bw_gpu_conv *conv, const void
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: %s is not recorded into graphs", g->label, d->api->name);
     dnn_plan *p = find_plan(d, conv);
     if (!p && !g->is_capturing)
-        p = make_plan(g, d, conv);
+        BW_TRY(make_plan(g, d, conv, &p, err));
     if (!p || p->error)
-        return bw_fail(err, BW_E_UNSUPPORTED,
+        return bw_fail(err, p ? status_of(d->api, p->error, BW_E_UNSUPPORTED) : BW_E_UNSUPPORTED,
                        "%s: %s has no convolution of %d to %d channels, %d x %d taps: %s: error %d", g->label,
                        d->api->name, conv->c, conv->k, conv->kernel_h, conv->kernel_w,
                        p && p->where ? p->where : "plan", p ? p->error : NO_ALGORITHM);
@@ -482,7 +496,8 @@ bw_status bw_gpu_dnn_conv(bw_device *device, const bw_gpu_conv *conv, const void
     BW_TRY(find_workspace(g, d, p->workspace_bytes, &workspace, err));
     int error = d->api->run(d->handle, p, x, w, y, workspace);
     if (error)
-        return bw_fail(err, BW_E_DEVICE, "%s: %s does not run a convolution of %d to %d channels: error %d", g->label,
-                       d->api->name, conv->c, conv->k, error);
+        return bw_fail(err, status_of(d->api, error, BW_E_DEVICE),
+                       "%s: %s does not run a convolution of %d to %d channels: error %d", g->label, d->api->name,
+                       conv->c, conv->k, error);
     return BW_OK;
 }

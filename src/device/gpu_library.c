@@ -42,6 +42,7 @@ enum { R_32F = 0, R_16F = 2, R_16BF = 14 }; /* cudaDataType, hipDataType */
 
 typedef struct lt_library {
     const char *prefix, *files[4];
+    int no_memory; /* the status that says so */
     int compute_32f, op_none, op_transposed;
     int desc_op_a, desc_op_b;           /* attributes of a product */
     int layout_n_batch, layout_batch;   /* of a layout */
@@ -55,6 +56,7 @@ typedef struct lt_library {
 
 static lt_library cublas_lt = {.prefix = "cublasLt",
                                .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                               .no_memory = 3,
                                .compute_32f = 68,
                                .op_none = 0,
                                .op_transposed = 1,
@@ -67,6 +69,7 @@ static lt_library cublas_lt = {.prefix = "cublasLt",
                                .wish_align_a = 5};
 static lt_library hipblas_lt = {.prefix = "hipblasLt",
                                 .files = {"libhipblaslt.so.1", "libhipblaslt.so.0"},
+                                .no_memory = 2,
                                 .compute_32f = 2,
                                 .op_none = 111,
                                 .op_transposed = 112,
@@ -79,6 +82,7 @@ static lt_library hipblas_lt = {.prefix = "hipblasLt",
                                 .wish_align_a = -1};
 
 enum { ROCBLAS_NONE = 111, ROCBLAS_TRANSPOSED = 112, ROCBLAS_F16 = 150, ROCBLAS_F32 = 151, ROCBLAS_BF16 = 168 };
+enum { ROCBLAS_NO_MEMORY = 5 };
 static struct {
     bool is_loaded;
     int (*create)(void **handle);
@@ -409,6 +413,8 @@ bw_status bw_gpu_library_product(bw_device *device, const bw_gpu_product *produc
         return bw_fail(err, BW_E_UNSUPPORTED, "%s: no matrix library is loaded", g->label);
     BW_TRY(bw_gpu_enter(g, err));
     int error = l->lt ? run_lt(l, product, g->stream) : run_rocblas(l, product);
+    if (error == (l->lt ? l->lt->no_memory : ROCBLAS_NO_MEMORY))
+        return bw_fail(err, BW_E_MEMORY, "%s: %s has no memory for a product", g->label, l->name);
     if (error)
         return bw_fail(err, BW_E_DEVICE, "%s: %s has no product for n %lld, k %lld, t %lld: error %d", g->label,
                        l->name, (long long)product->n, (long long)product->k, (long long)product->t, error);

@@ -139,8 +139,10 @@ bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *t
     else if (status != BW_OK)
         bw_log_warn("%s; beeswax's own kernel is used", err.text);
     choice = status == BW_OK && t->library_ms < t->own_ms ? LIBRARY : OWN;
-    if (status != BW_E_LOST) /* which says nothing about either */
-        bw_gpu_choose(device, shape, choice, status == BW_E_MEMORY);
+    /* A lost device says nothing about either; a lack of memory, or of a place, may be over when the next process
+     * tries. */
+    if (status != BW_E_LOST)
+        bw_gpu_choose(device, shape, choice, status == BW_E_MEMORY || status == BW_E_FULL);
     if (status != BW_OK)
         t->own_ms = t->library_ms = 0;
     return choice == LIBRARY;

@@ -615,7 +615,8 @@ void bw_case_run(bw_case *c)
     sink_note_entry(sink, &call);
     const char *names[MAX_VARIANTS];
     int n = sink->is_list ? 0 : bw_op_list_variants(&call, sink->devices[0], names, MAX_VARIANTS);
-    bool is_left_out = (sink->is_quick && quick_leaves_out(c, names, n)) || (sink->most && sink->n_cases > sink->most);
+    bool is_left_out = (sink->is_quick && quick_leaves_out(c, names, n)) ||
+                       (sink->most && sink->n_cases > sink->most && sink->is_self_tested);
     sink->n_left_out += is_left_out && !sink->is_list;
     if (sink->is_list || is_left_out || !find_expected(c)) {
         free_case(c);

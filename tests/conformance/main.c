@@ -7,8 +7,9 @@
  * --require: every entry point that the file names must have had a case. --list groups entry points by their last type,
  * --names writes each in full.
  * --quick: every kernel with every combination of types, and beyond that each fourth case; on one team, or once on a
- * GPU. --cases N: the first N of each operation and no more. The last line, which says how many were left out, is
- * "N passed, N failed, N skipped"; exit status 1 when any failed. */
+ * GPU. --cases N: the first N of each operation's generated cases, and more only until one has shown that a corrupted
+ * element is noticed. The last line, which tells how many were left out, is "N passed, N failed, N skipped"; exit
+ * status 1 when any failed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static int read_options(int argc, char **argv, options *o)
             uint64_t number = strtoull(value, &end, 10);
             bool is_seed = strcmp(name, "--seed") == 0;
             if (*value == 0 || *end != 0 || (!is_seed && (number == 0 || number > INT32_MAX))) {
-                fprintf(stderr, "%s takes a number, not \"%s\"\n", name, value);
+                fprintf(stderr, "%s takes a number%s, not \"%s\"\n", name, is_seed ? "" : " from 1", value);
                 return 2;
             }
             if (is_seed)

@@ -45,6 +45,12 @@ static_assert(offsetof(struct ours, memory) == offsetof(cudnnConvolutionFwdAlgoP
 static_assert(offsetof(struct ours, math) == offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType), "");
 
 static_assert(CUDNN_STATUS_SUCCESS == 0, "");
+#if CUDNN_MAJOR >= 9 /* what gpu_dnn.c takes for a lack of memory */
+static_assert(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED == 4003, "");
+static_assert(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED == 4004, "");
+#else
+static_assert(CUDNN_STATUS_ALLOC_FAILED == 2, "");
+#endif
 static_assert(BW_CUDNN_FLOAT == (int)CUDNN_DATA_FLOAT && BW_CUDNN_HALF == (int)CUDNN_DATA_HALF, "");
 static_assert(BW_CUDNN_BFLOAT16 == (int)CUDNN_DATA_BFLOAT16 && BW_CUDNN_NCHW == (int)CUDNN_TENSOR_NCHW, "");
 static_assert(BW_CUDNN_TENSOR_OP_MATH == (int)CUDNN_TENSOR_OP_MATH, "");

@@ -1,8 +1,8 @@
 /* AMD's matrix libraries as far as gpu_library.c knows them, for HIP libraries whose device memory is the host's
  * (fake_hip.c, tests/simgpu): the products are really computed, in double precision. Compiled twice: with FAKE_LT as
  * libhipblaslt.so.1, else as librocblas.so.5. What a library would refuse is refused here. Environment: FAKE_BLAS_FAIL
- * (names of functions, with commas between: they fail), FAKE_BLAS_FOUND=0 (no algorithm is found). Constants:
- * hipblaslt.h, hipblas-common.h, rocblas-types.h of ROCm 6.2. */
+ * (names of functions, with commas between: they fail, with FAKE_BLAS_ERROR or 7), FAKE_BLAS_FOUND=0 (no algorithm is
+ * found). Constants: hipblaslt.h, hipblas-common.h, rocblas-types.h of ROCm 6.2. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@ EXPORT int fake_blas_live, fake_blas_products;
 
 static int result(const char *function)
 {
-    const char *fail = getenv("FAKE_BLAS_FAIL");
+    const char *fail = getenv("FAKE_BLAS_FAIL"), *error = getenv("FAKE_BLAS_ERROR");
     size_t n = strlen(function);
     for (; fail && *fail; fail += strcspn(fail, ","), fail += *fail == ',')
         if (strcspn(fail, ",") == n && strncmp(fail, function, n) == 0)
-            return 7;
+            return error ? atoi(error) : 7;
     return 0;
 }
 

@@ -116,7 +116,7 @@ static void refuses(bw_device *device, const char *part)
     static float y[T * Y_ROW];
     bw_err err = {0};
     bw_status status = multiply(device, false, y, &err);
-    must(status == BW_E_DEVICE || status == BW_E_UNSUPPORTED);
+    must(status == (strstr(part, "no memory") ? BW_E_MEMORY : BW_E_DEVICE) || status == BW_E_UNSUPPORTED);
     must(strstr(err.text, part) != NULL && strstr(err.text, "rocm:0 (Fake Instinct)") != NULL);
 }
 
@@ -163,6 +163,13 @@ static void check_hipblaslt(void)
         must(live("libhipblaslt.so.1") == 0);
     }
     device = open_card();
+    setenv("FAKE_BLAS_FAIL", "hipblasLtMatmul", 1);
+    setenv("FAKE_BLAS_ERROR", "2", 1);
+    refuses(device, "hipblasLt has no memory for a product");
+    unsetenv("FAKE_BLAS_FAIL");
+    unsetenv("FAKE_BLAS_ERROR");
+    bw_device_close(device);
+    device = open_card();
     setenv("FAKE_BLAS_FOUND", "0", 1);
     refuses(device, "error -1");
     unsetenv("FAKE_BLAS_FOUND");
@@ -190,6 +197,9 @@ static void check_rocblas(void)
     multiplies(device);
     setenv("FAKE_BLAS_FAIL", "rocblas_gemm_strided_batched_ex", 1);
     refuses(device, "rocblas has no product for n 24, k 40, t 9: error 7");
+    setenv("FAKE_BLAS_ERROR", "5", 1);
+    refuses(device, "rocblas has no memory for a product");
+    unsetenv("FAKE_BLAS_ERROR");
     unsetenv("FAKE_BLAS_FAIL");
     multiplies(device);
     bw_device_close(device);

@@ -39,7 +39,7 @@ static_assert(offsetof(struct ours, workspace_bytes) == offsetof(miopenConvSolut
 static_assert(offsetof(struct ours, id) == offsetof(miopenConvSolution_t, solution_id), "");
 static_assert(offsetof(struct ours, algorithm) == offsetof(miopenConvSolution_t, algorithm), "");
 
-static_assert(miopenStatusSuccess == 0, "");
+static_assert(miopenStatusSuccess == 0 && miopenStatusAllocFailed == 4, "");
 static_assert(BW_MIOPEN_HALF == (int)miopenHalf && BW_MIOPEN_FLOAT == (int)miopenFloat, "");
 static_assert(BW_MIOPEN_BFLOAT16 == (int)miopenBFloat16, "");
 static_assert(BW_MIOPEN_CONVOLUTION == (int)miopenConvolution, "");

@@ -51,8 +51,9 @@ BW_GPU_LIBRARIES=0 check "$conformance" --device rocm:0 --quick --op conv1d
 expect "calls" "$(count "$open")" -eq 0
 
 what="by trial"
-BW_SIM_CLOCK=kernels BW_GPU_TRIALS=0 BW_GPU_LIBRARIES=1 check "$conformance" --device rocm:0 --quick --op conv2d
+BW_SIM_CLOCK=kernels BW_CACHE_DIR="$dir/cache" BW_GPU_LIBRARIES=1 check "$conformance" --device rocm:0 --quick --op conv2d
 expect "$forward" "$(count $forward)" -gt 3
+expect "choices of the library" "$(cat "$dir"/cache/trials/*.txt | grep -c '^[0-9a-f]\{16\} 2$')" -gt 0
 
 functions=$(sed -n "s/.*DNN(\($prefix[A-Za-z0-9_]*\),.*/\1/p" "$header")
 [ "$(echo "$functions" | wc -l)" -ge 14 ] || { echo "FAIL: the functions' names are not found in $header"; exit 1; }

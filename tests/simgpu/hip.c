@@ -513,7 +513,9 @@ int hipEventRecord(void *event, void *stream)
 {
     if (!event || stream != &stream_token)
         return INVALID;
+    pthread_mutex_lock(&lock);
     *(double *)event = event_ms();
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 

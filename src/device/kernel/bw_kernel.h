@@ -188,9 +188,9 @@ BW_DEVICE bool bw_loop_is_dense(const bw_loop &loop, int n_tensors)
     return dense;
 }
 
-/* i / n. The wide one for i below 2^53, more elements than any card can walk: there the nearest double of i / n is
- * below the next whole number whenever i / n is, and a division of doubles is a tenth of one of 64-bit integers in
- * instructions. */
+/* i / n. The wide one is right for i below 2^53, more elements than any card can walk: there the nearest double of
+ * i / n is below the next whole number whenever i / n is. It takes far fewer instructions than a division of 64-bit
+ * integers, which had made up most of many kernels. */
 BW_DEVICE uint32_t bw_quotient(uint32_t i, uint32_t n)
 {
     return i / n;

@@ -58,7 +58,7 @@ template <int N, bool IN_TURN, typename F> BW_DEVICE void bw_each_step(F body)
     }
 }
 
-/* Weights as two operands whose sum they are. */
+/* Weights as two operands whose sum they are but for the second's rounding. */
 template <typename T> BW_DEVICE void bw_split_weights(const bw_acc &weights, bw_frag<T> (&f)[2])
 {
     bw_acc high, low;
@@ -71,7 +71,7 @@ template <typename T> BW_DEVICE void bw_split_weights(const bw_acc &weights, bw_
     bw_frag_of_acc(f[1], low);
 }
 
-/* Sums of one tile of queries, of whose largest scores there are new ones. */
+/* Scales a tile's sums to the new largest scores of its queries. */
 template <int STEPS> BW_DEVICE void bw_shrink_sums(bw_acc (&out)[STEPS], const float (&shrink)[BW_ACC_COLUMNS])
 {
 #pragma unroll

@@ -25,8 +25,8 @@ enum {
 /* Where the workgroup's rows begin, and from row to row; the first row's end and how much later the next one's is. */
 enum { Q, Q_ROW, Q_COLUMN, K, K_ROW, V, V_ROW, Y, Y_ROW, MASK, MASK_ROW, MASK_COLUMN, END, END_STEP, N_LATE };
 
-/* Shared memory. V lies as it comes where fragments can be loaded across (BW_FRAG_LOADS_T), else transposed. Queries have
- * a place where a lane's fragments are too large for registers. */
+/* Shared memory. V lies as it comes where fragments can be loaded across (BW_FRAG_LOADS_T), else transposed. Queries
+ * have a place where a lane's fragments are too large for registers. */
 template <int D> struct tiles {
     static constexpr bool HAS_QUERIES = D > 128 || (!BW_FRAG_LOADS_T && BW_FRAG_PAIRS * (D / 16) >= 32);
     static constexpr int KEYS = D > 128 ? 16 : 32, WIDTH = D > 128 ? 128 : D; /* of values */

@@ -56,7 +56,7 @@ template <typename T, typename W, bool TRANSPOSED>
 BW_DEVICE void conv_tiles(const bw_conv &c, const T *x, const T *w, T *y, int64_t first_tile, int64_t first_group)
 {
     constexpr bool is_integer = (W)0.5f == 0;
-    constexpr int UNROLL = sizeof(W) == 8 ? 2 : is_integer ? 4 : DEPTH; /* all of f64's would spill */
+    constexpr int UNROLL = sizeof(W) == 8 ? 2 : is_integer ? 4 : DEPTH; /* all of f64's would spill; integers need not be fast */
     BW_SHARED W w_tile[DEPTH][TILE + 4], x_tile[DEPTH][TILE + 4];
     BW_SHARED int64_t y_at[TILE];
     BW_SHARED int is_inside[TILE], wild_chunk; /* the last chunk with a weight that is not finite */
