@@ -35,7 +35,7 @@ typedef struct dnn_api {
     int (*run)(void *handle, const dnn_plan *plan, const void *x, const void *w, void *y, void *workspace);
     void (*drop)(dnn_plan *plan);
     uint64_t (*version)(void); /* 0: unknown */
-    int no_memory[3];          /* the errors that say so */
+    int no_memory[3];          /* the errors that say so; 0 is none */
     bool can_record;           /* into a graph */
 } dnn_api;
 
@@ -303,7 +303,7 @@ static uint64_t get_miopen_version(void)
 
 /* Not into a graph: some solutions go through rocBLAS, which may allocate. */
 static const dnn_api api_miopen = {"miopen",    open_miopen,        close_miopen, make_miopen, run_miopen,
-                                   drop_miopen, get_miopen_version, {4, 4, 4},    false};
+                                   drop_miopen, get_miopen_version, {4},          false};
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
@@ -487,11 +487,12 @@ bw_status bw_gpu_dnn_conv(bw_device *device, const bw_gpu_conv *conv, const void
     dnn_plan *p = find_plan(d, conv);
     if (!p && !g->is_capturing)
         BW_TRY(make_plan(g, d, conv, &p, err));
-    if (!p || p->error)
-        return bw_fail(err, p ? status_of(d->api, p->error, BW_E_UNSUPPORTED) : BW_E_UNSUPPORTED,
+    const int reason = p ? p->error : NO_ALGORITHM;
+    if (reason)
+        return bw_fail(err, status_of(d->api, reason, BW_E_UNSUPPORTED),
                        "%s: %s has no convolution of %d to %d channels, %d x %d taps: %s: error %d", g->label,
                        d->api->name, conv->c, conv->k, conv->kernel_h, conv->kernel_w,
-                       p && p->where ? p->where : "plan", p ? p->error : NO_ALGORITHM);
+                       p && p->where ? p->where : "plan", reason);
     void *workspace;
     BW_TRY(find_workspace(g, d, p->workspace_bytes, &workspace, err));
     int error = d->api->run(d->handle, p, x, w, y, workspace);

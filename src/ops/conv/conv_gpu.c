@@ -37,8 +37,7 @@ static bw_status run_conv(const bw_conv_job *j, bw_err *err)
     bw_entry entry;
     bw_op_get_entry(j->call, &entry);
     char name[64];
-    bool is_transposed = j->call->op == BW_OP_CONV_TRANSPOSE1D || j->call->op == BW_OP_CONV_TRANSPOSE2D;
-    snprintf(name, sizeof name, "%s_%s_%.15s", is_transposed ? "conv_transpose" : "conv", is_each ? "each" : "tiles",
+    snprintf(name, sizeof name, "%s_%s_%.15s", c->is_transposed ? "conv_transpose" : "conv", is_each ? "each" : "tiles",
              entry.dtype);
     int64_t n_pixels = c->batch * c->h.out * c->w.out, tile = is_each ? 256 : TILE, first_tile, first_y;
     int64_t tiles = (n_pixels + tile - 1) / tile, rows = is_each ? c->c_out : (c->group_out + TILE - 1) / TILE;
