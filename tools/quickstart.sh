@@ -5,14 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 begin=$(date +%s)
-# AMD: the kernel driver lists what can compute; its nodes without a target are processors
-gfx=none
-if grep -qs '^gfx_target_version [1-9]' /sys/class/kfd/kfd/topology/nodes/*/properties; then gfx=native; fi
-# NVIDIA: nvcc compiles for it, and its driver has counted a card
-sm=none
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
-cards=$(ls /proc/driver/nvidia/gpus 2>/dev/null || true)
-if [ -n "$nvcc" ] && [ -n "$cards" ]; then sm=auto; fi
+. tools/cards.sh
 if [ $gfx = native ]; then tools/packages.sh run amd; else tools/packages.sh run; fi
 cmake --preset release -DBW_TESTS=OFF -DBW_GFX=$gfx -DBW_SM=$sm >/dev/null
 cmake --build build

@@ -66,9 +66,8 @@ programs="beeswax_program make_model bw-conformance lm_argmax lm_cycles"
 tests="plan_test models_test array_test array_ops_test"
 say "beeswax $(git describe --always --dirty 2>/dev/null || echo "outside git"), $(uname -srm), $(date -u +%F)"
 if [ -z "$build" ]; then
-    build=$PWD/build-gpu gfx=none sm=none
-    grep -qs '^gfx_target_version [1-9]' /sys/class/kfd/kfd/topology/nodes/*/properties && gfx=native
-    { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } >/dev/null 2>&1 && [ -d /proc/driver/nvidia/gpus ] && sm=auto
+    build=$PWD/build-gpu
+    . tools/cards.sh
     say "kernels: BW_GFX=$gfx BW_SM=$sm"
     : >"$out/log"
     if command -v apt-get >/dev/null; then tools/packages.sh card "$([ $gfx = none ] || echo amd)" 2>&1 | tee -a "$out/log" || { show 30 "$out/log"; exit 1; }; fi
