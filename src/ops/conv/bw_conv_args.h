@@ -25,10 +25,10 @@ typedef struct bw_conv {
 
 /* A convolution as a product on matrix units: [outputs of a group][k] times [k][pixels], k = (channel, row of taps,
  * column of taps) in the order of the weights' memory. */
-enum { BW_CONV_GEMM_BIG = 128, BW_CONV_GEMM_SMALL = 64, BW_CONV_GEMM_K = 32, BW_CONV_GEMM_TAPS = 15 };
+enum { BW_CONV_GEMM_TAPS = 15 };
 typedef struct bw_conv_gemm {
     int32_t k, n_out, n_pixels; /* n_out: of a group */
-    int32_t split_k;            /* k per workgroup, a multiple of BW_CONV_GEMM_K; less than k: results are parts */
+    int32_t split_k;            /* k per workgroup, a multiple of BW_GPU_GEMM_K; less than k: results are parts */
     int32_t n_parts, taps, kernel_h, kernel_w;
     uint32_t per_kernel_w; /* 65536 / kernel_w, rounded up: divides what is below 256 */
     /* k / taps = ((k per_taps >> 32) + k) >> taps_shift, for k below 2^31: Granlund and Montgomery, "Division by

@@ -6,10 +6,10 @@
  * k runs as the weights lie, so a piece of eight is 16 bytes of a weight's row; of x a thread gathers the same eight of
  * its own pixel, whose neighbours' threads read neighbouring addresses. Where a tap lies outside of x, x counts as 0. A
  * weight that is not finite makes NaN of that, so a NaN at such a pixel is computed again, product by product. */
-#include "bw_tile.h"
+#include "matmul/bw_gemm_tile.h"
 #include "conv/bw_conv_args.h"
 
-enum { BLOCK = 256, DEPTH = BW_CONV_GEMM_K, STRIDE = DEPTH + 8, CHUNKS = DEPTH / 8 };
+enum { BLOCK = BW_GPU_GEMM_BLOCK, DEPTH = BW_GPU_GEMM_K, STRIDE = BW_GPU_GEMM_STRIDE, CHUNKS = DEPTH / 8 };
 
 /* One k: where it lies from a pixel's first tap on, and which bits of the pixel's mask say that it is inside. */
 struct tap_entry {
@@ -205,14 +205,13 @@ BW_DEVICE void put_results(const bw_conv_gemm &p, const tile_place &to, const bw
 template <typename T, int SIZE, bool IS_PART>
 BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, void *out, int pixel0, int o0)
 {
-    constexpr int STAGES = BW_WAVE == 64 ? 1 : 2, TILE = SIZE * STRIDE;
-    constexpr int WAVES = BLOCK / BW_WAVE, WAVES_P = WAVES / 2; /* 2 waves along the outputs */
-    constexpr int MT = SIZE / 2 / 16, NT = SIZE / WAVES_P / 16;
+    typedef bw_gemm_share<SIZE> share; /* outputs x pixels */
+    constexpr int STAGES = BW_GEMM_REGISTER_STAGES, TILE = SIZE * STRIDE;
     BW_SHARED __attribute__((aligned(16))) T shared[STAGES * 2 * TILE]; /* per stage: weights, then x */
     BW_SHARED __attribute__((aligned(16))) tap_entry table[2][DEPTH];
     BW_SHARED int64_t y_at[SIZE];
-    const int thread = bw_thread(), wave = thread / BW_WAVE, group = (int)bw_block_z() / p.n_parts;
-    const int own_o = wave / WAVES_P * (SIZE / 2), own_p = wave % WAVES_P * (SIZE / WAVES_P);
+    const int thread = bw_thread(), group = (int)bw_block_z() / p.n_parts;
+    const int own_o = share::row(), own_p = share::column();
     const int k0 = ((int)bw_block_z() - group * p.n_parts) * p.split_k;
     const int k_end = p.k - k0 < p.split_k ? p.k : k0 + p.split_k, n_steps = (k_end - k0 + DEPTH - 1) / DEPTH;
     const int rows = p.n_out - o0, columns = p.n_pixels - pixel0;
@@ -233,12 +232,8 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     }
     bw_barrier();
 
-    bw_acc acc[MT][NT];
-#pragma unroll
-    for (int i = 0; i < MT; i++)
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            bw_acc_zero(acc[i][j]);
+    bw_acc acc[share::MT][share::NT];
+    bw_acc_zero(acc);
     x_copy<SIZE> copy_x;
     w_copy<SIZE> copy_w;
     const int w_row = (int)((uint32_t)thread / CHUNKS), w_k = (int)((uint32_t)thread % CHUNKS * 8) + k0;
@@ -260,17 +255,17 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
         const T *const b = shared + step % STAGES * 2 * TILE + TILE + own_p * STRIDE;
 #pragma unroll
         for (int k = 0; k < DEPTH; k += 16) {
-            bw_frag<T> fa[MT], fb[NT];
+            bw_frag<T> fa[share::MT], fb[share::NT];
 #pragma unroll
-            for (int i = 0; i < MT; i++)
+            for (int i = 0; i < share::MT; i++)
                 bw_frag_load(fa[i], a + i * 16 * STRIDE + k, STRIDE);
 #pragma unroll
-            for (int j = 0; j < NT; j++)
+            for (int j = 0; j < share::NT; j++)
                 bw_frag_load(fb[j], b + j * 16 * STRIDE + k, STRIDE);
 #pragma unroll
-            for (int i = 0; i < MT; i++)
+            for (int i = 0; i < share::MT; i++)
 #pragma unroll
-                for (int j = 0; j < NT; j++)
+                for (int j = 0; j < share::NT; j++)
                     bw_mma(acc[i][j], fa[i], fb[j]);
         }
         if constexpr (STAGES == 1)
@@ -289,24 +284,24 @@ BW_DEVICE void conv_gemm(const bw_conv_gemm &p, const uint8_t *x, const T *w, vo
     (const bw_conv_gemm p, const uint8_t *x, const T *w, void *out)                                                    \
     {                                                                                                                  \
         const int pixel0 = (int)bw_block() * SIZE, o0 = (int)bw_block_y() * SIZE;                                      \
-        if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_CONV_GEMM_SMALL) {                                                 \
+        if constexpr (BW_TILE_IS_PLAIN && SIZE > BW_GPU_GEMM_SMALL) {                                                  \
             BW_SHARED bw_conv_gemm copy; /* read anew for each tile: it would fill the scalar registers */             \
             if (bw_thread() == 0)                                                                                      \
                 copy = p;                                                                                              \
             _Pragma("unroll 1") for (int i = 0; i < 4; i++)                                                            \
             {                                                                                                          \
                 bw_barrier();                                                                                          \
-                conv_gemm<T, BW_CONV_GEMM_SMALL, IS_PART>(copy, x, w, out, pixel0 + i % 2 * BW_CONV_GEMM_SMALL,  \
-                                                          o0 + i / 2 * BW_CONV_GEMM_SMALL);                            \
+                conv_gemm<T, BW_GPU_GEMM_SMALL, IS_PART>(copy, x, w, out, pixel0 + i % 2 * BW_GPU_GEMM_SMALL,          \
+                                                         o0 + i / 2 * BW_GPU_GEMM_SMALL);                              \
             }                                                                                                          \
         } else {                                                                                                       \
             conv_gemm<T, SIZE, IS_PART>(p, x, w, out, pixel0, o0);                                                     \
         }                                                                                                              \
     }
 #define TYPE(name, T)                                                                                                  \
-    GEMM(2, big_##name, T, BW_CONV_GEMM_BIG, false)                                                                    \
-    GEMM(4, small_##name, T, BW_CONV_GEMM_SMALL, false)                                                                \
-    GEMM(4, part_##name, T, BW_CONV_GEMM_SMALL, true)                                                                  \
+    GEMM(2, big_##name, T, BW_GPU_GEMM_BIG, false)                                                                     \
+    GEMM(4, small_##name, T, BW_GPU_GEMM_SMALL, false)                                                                 \
+    GEMM(4, part_##name, T, BW_GPU_GEMM_SMALL, true)                                                                   \
     /* y = the sum of parts. A thread per output; grid: pixels, outputs of all groups. */                              \
     BW_KERNEL(BLOCK, conv_sum_##name)(const bw_conv_gemm p, const float *parts, T *y)                                  \
     {                                                                                                                  \

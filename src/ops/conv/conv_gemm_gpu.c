@@ -3,9 +3,10 @@
 #include <stdio.h>
 
 #include "conv_gpu.h"
+#include "matmul/bw_gpu_gemm.h"
 
 enum { LEAST_K = 16, LEAST_OUT = 12, MOST_PARTS = 8, MOST_YZ = 65535, MOST_SIZE = 1 << 30, SCRATCH_BYTES = 16 << 20 };
-enum { MOST_PIXELS = MOST_SIZE - BW_CONV_GEMM_SMALL }; /* HIP takes less than 2^32 threads in a direction */
+enum { MOST_PIXELS = MOST_SIZE - BW_GPU_GEMM_SMALL }; /* HIP takes less than 2^32 threads in a direction */
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -55,7 +56,7 @@ bool bw_conv_gemm_init(const bw_op_call *call, const bw_conv *c, bw_conv_gemm *p
     *p = (bw_conv_gemm){.k = (int32_t)k,
                         .n_out = (int32_t)c->group_out,
                         .n_pixels = (int32_t)pixels,
-                        .split_k = (int32_t)(ceil_div(k, BW_CONV_GEMM_K) * BW_CONV_GEMM_K),
+                        .split_k = (int32_t)(ceil_div(k, BW_GPU_GEMM_K) * BW_GPU_GEMM_K),
                         .n_parts = 1,
                         .taps = (int32_t)taps,
                         .kernel_h = (int32_t)c->h.kernel,
@@ -104,7 +105,7 @@ size_t bw_conv_gpu_scratch(const bw_op_call *call)
     bw_conv c;
     bw_conv_gemm p;
     bw_conv_get(call, &c);
-    if (!bw_conv_gemm_init(call, &c, &p) || p.k < 8 * BW_CONV_GEMM_K || part_bytes(&c) > SCRATCH_BYTES / 2)
+    if (!bw_conv_gemm_init(call, &c, &p) || p.k < 8 * BW_GPU_GEMM_K || part_bytes(&c) > SCRATCH_BYTES / 2)
         return 0;
     int64_t bytes = MOST_PARTS * part_bytes(&c);
     return (size_t)(bytes < SCRATCH_BYTES ? bytes : SCRATCH_BYTES);
@@ -112,7 +113,7 @@ size_t bw_conv_gpu_scratch(const bw_op_call *call)
 
 static int64_t choose_parts(const bw_op_call *call, const bw_conv *c, const bw_conv_gemm *p, int64_t n_tiles, int units)
 {
-    int64_t parts = 2 * units / n_tiles, most = p->k / (4 * BW_CONV_GEMM_K), each = part_bytes(c);
+    int64_t parts = 2 * units / n_tiles, most = p->k / (4 * BW_GPU_GEMM_K), each = part_bytes(c);
     int64_t room = each > 0 ? (int64_t)call->scratch_bytes / each : 0;
     parts = parts < MOST_PARTS ? parts : MOST_PARTS;
     parts = parts < most ? parts : most;
@@ -129,19 +130,20 @@ bw_status bw_conv_gemm_run(const bw_conv_job *j, const bw_conv_gemm *whole, bw_e
     bw_conv_gemm p = *whole;
     const char *type = bw_dtype_name(call->in[0]->dtype);
     const int units = bw_gpu_units(device);
-    int64_t big = ceil_div(p.n_pixels, BW_CONV_GEMM_BIG) * ceil_div(p.n_out, BW_CONV_GEMM_BIG) * c->groups;
-    const bool is_big = big >= units && p.n_out > BW_CONV_GEMM_SMALL;
-    const int64_t size = is_big ? BW_CONV_GEMM_BIG : BW_CONV_GEMM_SMALL;
+    int64_t big = ceil_div(p.n_pixels, BW_GPU_GEMM_BIG) * ceil_div(p.n_out, BW_GPU_GEMM_BIG) * c->groups;
+    const bool is_big = big >= units && p.n_out > BW_GPU_GEMM_SMALL;
+    const int64_t size = is_big ? BW_GPU_GEMM_BIG : BW_GPU_GEMM_SMALL;
     const int64_t tiles = ceil_div(p.n_pixels, size), rows = ceil_div(p.n_out, size);
     if (!is_big) {
         int64_t parts = choose_parts(call, c, &p, tiles * rows * c->groups, units);
-        p.split_k = (int32_t)(ceil_div(ceil_div(p.k, parts), BW_CONV_GEMM_K) * BW_CONV_GEMM_K);
+        p.split_k = (int32_t)(ceil_div(ceil_div(p.k, parts), BW_GPU_GEMM_K) * BW_GPU_GEMM_K);
         p.n_parts = (int32_t)ceil_div(p.k, p.split_k);
     }
     const bool has_parts = p.n_parts > 1;
     char name[64];
     snprintf(name, sizeof name, "conv_%s_%s", has_parts ? "part" : is_big ? "big" : "small", type);
-    bw_gpu_grid grid = {.blocks = {(uint32_t)tiles, (uint32_t)rows, (uint32_t)(c->groups * p.n_parts)}, .threads = 256};
+    bw_gpu_grid grid = {.blocks = {(uint32_t)tiles, (uint32_t)rows, (uint32_t)(c->groups * p.n_parts)},
+                        .threads = BW_GPU_GEMM_BLOCK};
     void *out = has_parts ? call->scratch : y;
     BW_TRY(bw_gpu_run(device, name, &grid, (void *[]){&p, &x, &w, &out}, err));
     if (!has_parts)

@@ -10,14 +10,12 @@ enum {
     BW_LINEAR_VEC_ROWS = 4,  /* weight rows per workgroup of the kernels for few */
     BW_LINEAR_SOME_ROWS = 32 /* and of those for some: two tiles, or one where p.n is small */
 };
-/* The kernel for many: tiles of BW_GEMM_BIG x BW_GEMM_BIG or BW_GEMM_SMALL x BW_GEMM_SMALL, BW_GEMM_K deep. */
-enum { BW_GEMM_BIG = 128, BW_GEMM_SMALL = 64, BW_GEMM_K = 32, BW_GEMM_STRIDE = BW_GEMM_K + 8, BW_GEMM_STAGES = 4 };
 
 typedef struct bw_linear_args {
     int32_t n, k, t;       /* weight rows, their length, activation rows */
     int32_t x_is_aligned;  /* f32 x: every row begins at a multiple of 16 bytes */
     uint32_t high, sub, d; /* a quantised row's planes: bytes from its begin (linear_planes.h); the quants come first */
-    int32_t split_k;       /* many: k per workgroup, a multiple of BW_GEMM_K */
+    int32_t split_k;       /* many: k per workgroup, a multiple of BW_GPU_GEMM_K */
     int64_t w_row, x_row;  /* bytes from row to row */
     int64_t y_row;         /* elements */
 } bw_linear_args;

@@ -16,6 +16,7 @@
 #include "linear/bw_linear_gpu.h"
 #include "linear_layout.h"
 #include "linear_planes.h"
+#include "matmul/bw_gpu_gemm.h"
 
 /* What a call may need at once: pieces of a weight as f16, partial sums. */
 enum { PIECE_BYTES = 64 << 20, WORK_BYTES = 32 << 20, MOST_PARTS = 8, MOST_GRID = 65535 };
@@ -116,7 +117,7 @@ bool bw_linear_gpu_supports(const bw_op_call *call, const bw_device *device)
 /* Parts that K is cut into, so that small results fill the card too. */
 static int64_t choose_parts(int64_t n_tiles, int64_t k, int64_t result_bytes, int units)
 {
-    int64_t parts = 2 * units / n_tiles, most = k / (4 * BW_GEMM_K);
+    int64_t parts = 2 * units / n_tiles, most = k / (4 * BW_GPU_GEMM_K);
     parts = parts < MOST_PARTS ? parts : MOST_PARTS;
     parts = parts < most ? parts : most;
     return parts * result_bytes <= WORK_BYTES ? parts : WORK_BYTES / result_bytes;
@@ -132,8 +133,8 @@ static int64_t act_bytes(const bw_op_call *call)
 
 static int64_t piece_rows(const bw_tensor *w)
 {
-    int64_t rows = PIECE_BYTES / (2 * w->dims[1]) / BW_GEMM_BIG * BW_GEMM_BIG;
-    rows = rows ? rows : BW_GEMM_BIG;
+    int64_t rows = PIECE_BYTES / (2 * w->dims[1]) / BW_GPU_GEMM_BIG * BW_GPU_GEMM_BIG;
+    rows = rows ? rows : BW_GPU_GEMM_BIG;
     return rows < w->dims[0] ? rows : w->dims[0];
 }
 
@@ -206,20 +207,20 @@ static bw_status run_own(const struct job *whole, const char *type, void *work, 
     struct job j = *whole;
     float *parts = work;
     int units = bw_gpu_units(j.device);
-    int64_t big = ceil_div(j.p.t, BW_GEMM_BIG) * ceil_div(j.p.n, BW_GEMM_BIG);
-    int64_t small_t = ceil_div(j.p.t, BW_GEMM_SMALL), small_n = ceil_div(j.p.n, BW_GEMM_SMALL);
-    int64_t size = big >= units ? BW_GEMM_BIG : BW_GEMM_SMALL, n_parts = 1;
-    if (size == BW_GEMM_SMALL)
+    int64_t big = ceil_div(j.p.t, BW_GPU_GEMM_BIG) * ceil_div(j.p.n, BW_GPU_GEMM_BIG);
+    int64_t small_t = ceil_div(j.p.t, BW_GPU_GEMM_SMALL), small_n = ceil_div(j.p.n, BW_GPU_GEMM_SMALL);
+    int64_t size = big >= units ? BW_GPU_GEMM_BIG : BW_GPU_GEMM_SMALL, n_parts = 1;
+    if (size == BW_GPU_GEMM_SMALL)
         n_parts = choose_parts(small_t * small_n, j.p.k, 4 * (int64_t)j.p.t * j.p.n, units);
     n_parts = n_parts > 1 ? n_parts : 1;
-    j.p.split_k = (int32_t)(ceil_div(ceil_div(j.p.k, n_parts), BW_GEMM_K) * BW_GEMM_K);
+    j.p.split_k = (int32_t)(ceil_div(ceil_div(j.p.k, n_parts), BW_GPU_GEMM_K) * BW_GPU_GEMM_K);
     n_parts = ceil_div(j.p.k, j.p.split_k);
     char name[64];
-    snprintf(name, sizeof name, "linear_%s_%s", n_parts > 1 ? "part" : size == BW_GEMM_BIG ? "big" : "small", type);
+    snprintf(name, sizeof name, "linear_%s_%s", n_parts > 1 ? "part" : size == BW_GPU_GEMM_BIG ? "big" : "small", type);
     bw_gpu_grid grid = {.blocks = {(uint32_t)ceil_div(j.p.t, size), (uint32_t)ceil_div(j.p.n, size), (uint32_t)n_parts},
-                        .threads = 256};
+                        .threads = BW_GPU_GEMM_BLOCK};
     if (j.device->kind == BW_DEVICE_CUDA)
-        grid.shared_bytes = (uint32_t)(BW_GEMM_STAGES * 2 * size * BW_GEMM_STRIDE * 2);
+        grid.shared_bytes = (uint32_t)BW_GPU_GEMM_SHARED(size);
     if (n_parts == 1)
         return run(&j, name, &grid, err);
     float *y = j.y;

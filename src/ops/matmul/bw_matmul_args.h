@@ -4,16 +4,6 @@
 
 #include "bw_loop.h"
 
-/* matmul_tile.hip: tiles of 128 x 128 or 64 x 64, so deep, with rows so far apart in shared memory, so many of them
- * under way at once where the hardware copies by itself. */
-enum {
-    BW_MATMUL_TILE_K = 32,
-    BW_MATMUL_TILE_STRIDE = BW_MATMUL_TILE_K + 8,
-    BW_MATMUL_TILE_STAGES = 4,
-    BW_MATMUL_TILE_BIG = 128,
-    BW_MATMUL_TILE_SMALL = 64
-};
-
 typedef struct bw_matmul_args {
     bw_loop batch;           /* of a, b and out, without their last two dimensions */
     int64_t first_tile_row;  /* likewise for y */

@@ -7,6 +7,7 @@
 #include "bw_gpu_library.h"
 #include "bw_log.h"
 #include "bw_op_gpu.h"
+#include "matmul/bw_gpu_gemm.h"
 #include "matmul/bw_matmul_args.h"
 
 bw_op_gpu_kernel bw_matmul_gpu;
@@ -169,7 +170,7 @@ static bool has_tile(const struct job *j)
 {
     struct job small = *j;
     return (j->in == BW_F16 || j->in == BW_BF16) && j->p.k >= LEAST_K && j->p.k <= INT32_MAX - 1024 &&
-           j->p.batch.n <= UINT32_MAX && cut(&small.p, BW_MATMUL_TILE_SMALL);
+           j->p.batch.n <= UINT32_MAX && cut(&small.p, BW_GPU_GEMM_SMALL);
 }
 
 static bw_status run_tile(const struct job *job, bw_err *err)
@@ -180,18 +181,18 @@ static bw_status run_tile(const struct job *job, bw_err *err)
         transpose(&j); /* three of the four ways have kernels */
     p->a_is_aligned = is_aligned(j.a, j.a_by_k ? p->k : p->m, j.a_by_k ? p->a_row : p->a_column, &p->batch, 0);
     p->b_is_aligned = is_aligned(j.b, j.b_by_k ? p->k : p->n, j.b_by_k ? p->b_column : p->b_row, &p->batch, 1);
-    int size = BW_MATMUL_TILE_BIG;
+    int size = BW_GPU_GEMM_BIG;
     if (!cut(p, size) || p->n_tile_rows * p->n_tile_columns * p->batch.n < bw_gpu_units(j.device)) {
-        size = BW_MATMUL_TILE_SMALL;
+        size = BW_GPU_GEMM_SMALL;
         cut(p, size);
     }
     void *args[] = {p, (void *)&j.a, (void *)&j.b, (void *)&j.y};
     char name[64];
     snprintf(name, sizeof name, "matmul_tile_%s_%s_%c%c_%d", bw_dtype_name(j.in), bw_dtype_name(j.out),
              j.a_by_k ? 'n' : 't', j.b_by_k ? 't' : 'n', size);
-    bw_gpu_grid grid = {.blocks = {(uint32_t)(p->n_tile_rows * p->n_tile_columns), 1, 1}, .threads = 256};
+    bw_gpu_grid grid = {.blocks = {(uint32_t)(p->n_tile_rows * p->n_tile_columns), 1, 1}, .threads = BW_GPU_GEMM_BLOCK};
     if (j.device->kind == BW_DEVICE_CUDA)
-        grid.shared_bytes = (uint32_t)(BW_MATMUL_TILE_STAGES * 2 * size * BW_MATMUL_TILE_STRIDE * 2);
+        grid.shared_bytes = (uint32_t)BW_GPU_GEMM_SHARED(size);
     for (; p->first_batch < p->batch.n; p->first_batch += MOST_YZ) {
         int64_t z = p->batch.n - p->first_batch;
         grid.blocks[2] = (uint32_t)(z < MOST_YZ ? z : MOST_YZ);
