@@ -129,7 +129,7 @@ bw_status array_new(bw_device *device, bw_dtype dtype, int n_dims, const int64_t
     array_buffer *buffer = bw_alloc_zero(1, sizeof *buffer);
     bw_status status = x && buffer ? BW_OK : bw_fail_memory(err, sizeof *x + sizeof *buffer, what);
     if (status == BW_OK)
-        status = device->vtable->alloc(device, (size_t)n_bytes, BW_MEMORY_DENSE, what, &buffer->memory, err);
+        status = device->vtable->alloc(device, (size_t)n_bytes, BW_MEMORY_BRIEF, what, &buffer->memory, err);
     if (status != BW_OK) {
         bw_free(x);
         bw_free(buffer);

@@ -33,11 +33,13 @@ typedef struct bw_buffer {
     void *data; /* device address; a host address when the device is the CPU */
     size_t n_bytes;
     size_t reserved; /* as mapped */
+    bool is_ordered; /* a GPU's: taken and given back in the order of its work */
 } bw_buffer;
 
 /* Dense memory is about to be filled whole (weights, intermediate values): huge pages where the system has them. Sparse
- * memory is touched here and there (KV caches): small pages, so that what is not used takes no memory. */
-typedef enum bw_memory_use { BW_MEMORY_DENSE, BW_MEMORY_SPARSE } bw_memory_use;
+ * memory is touched here and there (KV caches): small pages, so that what is not used takes no memory. Brief memory is
+ * dense and comes and goes with single operations (arrays, scratch): releasing it should not wait for a GPU. */
+typedef enum bw_memory_use { BW_MEMORY_DENSE, BW_MEMORY_SPARSE, BW_MEMORY_BRIEF } bw_memory_use;
 
 typedef struct bw_device_vtable {
     const char *kind_name; /* "cpu", "rocm", "cuda" */

@@ -45,7 +45,7 @@ static bw_status cpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use,
     if (skip)
         munmap(data, skip);
     munmap(data + skip + reserved, HUGE_PAGE - skip);
-    madvise(data + skip, reserved, use == BW_MEMORY_DENSE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    madvise(data + skip, reserved, use == BW_MEMORY_SPARSE ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     buffer->data = data + skip;
     buffer->reserved = reserved;
     return BW_OK;

@@ -14,6 +14,7 @@
 static struct {
 #define CU(name, arguments) int(*name) arguments;
     BW_CU_FUNCTIONS
+    BW_CU_OPTIONAL_FUNCTIONS
 #undef CU
 } cu;
 
@@ -37,6 +38,9 @@ static void load_once(void)
     if (!cu.name)                                                                                                      \
         missing = #name;
     BW_CU_FUNCTIONS
+#undef CU
+#define CU(name, arguments) *(void **)&cu.name = dlsym(library, #name);
+    BW_CU_OPTIONAL_FUNCTIONS
 #undef CU
     if (missing) {
         bw_fail(&load_error, BW_E_DEVICE, "%s lacks %s: its driver is too old; install a newer one", name, missing);
@@ -151,6 +155,21 @@ static int cuda_alloc(size_t n_bytes, void **address)
 static int cuda_release(void *address)
 {
     return cu.cuMemFree_v2(address_of(address));
+}
+
+static int cuda_alloc_later(size_t n_bytes, void **address, void *stream)
+{
+    bw_cu_address a = 0;
+    int error = BW_CU_NOT_SUPPORTED;
+    if (cu.cuMemAllocAsync && cu.cuMemFreeAsync)
+        error = cu.cuMemAllocAsync(&a, n_bytes, stream);
+    *address = (void *)(uintptr_t)a;
+    return error;
+}
+
+static int cuda_release_later(void *address, void *stream)
+{
+    return cu.cuMemFreeAsync(address_of(address), stream);
 }
 
 static int cuda_upload(void *dst, const void *host_src, size_t n_bytes, void *stream)
@@ -336,6 +355,8 @@ const bw_gpu_driver bw_gpu_driver_cuda = {
     .make_current = cuda_make_current,
     .alloc = cuda_alloc,
     .release = cuda_release,
+    .alloc_later = cuda_alloc_later,
+    .release_later = cuda_release_later,
     .upload = cuda_upload,
     .download = cuda_download,
     .copy = cuda_copy,

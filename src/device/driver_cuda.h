@@ -61,11 +61,17 @@ typedef void *bw_cu_context, *bw_cu_stream, *bw_cu_event, *bw_cu_graph, *bw_cu_g
         unsigned block_y, unsigned block_z, unsigned shared_bytes, bw_cu_stream stream, void **args, void **extra))    \
     CU(cuGetErrorString, (bw_cu_result error, const char **text))
 
+/* What drivers before CUDA 11.2 lack. */
+#define BW_CU_OPTIONAL_FUNCTIONS                                                                                       \
+    CU(cuMemAllocAsync, (bw_cu_address * address, size_t n_bytes, bw_cu_stream stream))                                \
+    CU(cuMemFreeAsync, (bw_cu_address address, bw_cu_stream stream))
+
 enum {
     BW_CU_SUCCESS = 0,
     BW_CU_LIMIT_STACK_SIZE = 0,
     BW_CU_OUT_OF_MEMORY = 2,
     BW_CU_NOT_FOUND = 500,
+    BW_CU_NOT_SUPPORTED = 801,
     /* after these nothing works any more in this process: the context is lost */
     BW_CU_DEVICE_UNAVAILABLE = 46,
     BW_CU_ECC_UNCORRECTABLE = 214,

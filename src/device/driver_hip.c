@@ -17,6 +17,7 @@
 static struct {
 #define HIP(name, arguments) int(*name) arguments;
     BW_HIP_FUNCTIONS
+    BW_HIP_OPTIONAL_FUNCTIONS
 #undef HIP
     const char *(*hipGetErrorString)(int error);
     int (*hipGetDevicePropertiesR0600)(void *properties, int device); /* HIP 6 and later */
@@ -74,6 +75,9 @@ static void load_once(void)
     if (!hip.function)                                                                                                 \
         missing = #function;
     BW_HIP_FUNCTIONS
+#undef HIP
+#define HIP(function, arguments) *(void **)&hip.function = dlsym(library, #function);
+    BW_HIP_OPTIONAL_FUNCTIONS
 #undef HIP
     *(void **)&hip.hipGetErrorString = dlsym(library, "hipGetErrorString");
     *(void **)&hip.hipGetDevicePropertiesR0600 = dlsym(library, "hipGetDevicePropertiesR0600");
@@ -192,6 +196,16 @@ static int hip_alloc(size_t n_bytes, void **address)
 static int hip_release(void *address)
 {
     return hip.hipFree(address);
+}
+
+static int hip_alloc_later(size_t n_bytes, void **address, void *stream)
+{
+    return hip.hipMallocAsync && hip.hipFreeAsync ? hip.hipMallocAsync(address, n_bytes, stream) : BW_HIP_NOT_SUPPORTED;
+}
+
+static int hip_release_later(void *address, void *stream)
+{
+    return hip.hipFreeAsync(address, stream);
 }
 
 static int hip_upload(void *dst, const void *host_src, size_t n_bytes, void *stream)
@@ -369,6 +383,8 @@ const bw_gpu_driver bw_gpu_driver_hip = {
     .make_current = hip_make_current,
     .alloc = hip_alloc,
     .release = hip_release,
+    .alloc_later = hip_alloc_later,
+    .release_later = hip_release_later,
     .upload = hip_upload,
     .download = hip_download,
     .copy = hip_copy,

@@ -49,9 +49,15 @@ typedef void *bw_hip_graph_exec;
         (bw_hip_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
          unsigned block_y, unsigned block_z, unsigned shared_bytes, bw_hip_stream stream, void **args, void **extra))
 
+/* What not every libamdhip64.so.5 has: hip/hip_runtime_api.h of HIP 5.2. */
+#define BW_HIP_OPTIONAL_FUNCTIONS                                                                                      \
+    HIP(hipMallocAsync, (void **address, size_t n_bytes, bw_hip_stream stream))                                        \
+    HIP(hipFreeAsync, (void *address, bw_hip_stream stream))
+
 enum {
     BW_HIP_OUT_OF_MEMORY = 2,
     BW_HIP_NOT_FOUND = 500,
+    BW_HIP_NOT_SUPPORTED = 801,
     BW_HIP_HOST_TO_DEVICE = 1,
     BW_HIP_DEVICE_TO_HOST = 2,
     BW_HIP_DEVICE_TO_DEVICE = 3,

@@ -209,6 +209,7 @@ bw_status bw_gpu_open(const bw_gpu_driver *driver, int index, bw_device **out, b
     g->driver = driver;
     const char *pool = getenv("BW_GPU_POOL");
     g->no_pool = pool && strcmp(pool, "0") == 0;
+    g->is_ordered = !g->no_pool;
     g->device = (bw_device){
         .vtable = driver->kind == BW_DEVICE_ROCM ? &rocm_vtable : &cuda_vtable, .kind = driver->kind, .index = index};
     g->device.cpu = bw_cpu_get_features();

@@ -29,6 +29,10 @@ typedef struct bw_gpu_driver {
     int (*make_current)(void *context);
     int (*alloc)(size_t n_bytes, void **address);
     int (*release)(void *address);
+    /* The same in a stream's order: what is released so may be taken again by what comes later in the stream. An error
+     * of any kind when this card or driver has no such memory. */
+    int (*alloc_later)(size_t n_bytes, void **address, void *stream);
+    int (*release_later)(void *address, void *stream);
     int (*upload)(void *dst, const void *host_src, size_t n_bytes, void *stream); /* returns when host_src may change */
     int (*download)(void *host_dst, const void *src, size_t n_bytes, void *stream); /* returns when done */
     int (*copy)(void *dst, const void *src, size_t n_bytes, void *stream);

@@ -2,8 +2,9 @@
  *
  * One stream does all the work of a device, so memory that was released may be handed out again at once: whoever gets
  * it comes later in the stream. Sizes are rounded up to a quarter of a power of two (at most a fifth more). What is
- * larger than POOLED_BYTES, or would make the pool hold more than POOL_BYTES, goes back to the driver, which may wait
- * for the device; nothing on the way of a step releases such memory.
+ * larger than POOLED_BYTES and brief comes from the driver's own pool in the order of the stream, where the driver
+ * offers one. Other large memory, and what would make our pool hold more than POOL_BYTES, goes back to the driver,
+ * which may wait for the device; nothing on the way of a model's step releases such memory.
  */
 #include <string.h>
 
@@ -58,10 +59,21 @@ static void *take_idle(bw_gpu *g, size_t n_bytes)
     return NULL;
 }
 
+static int take_new(bw_gpu *g, bw_memory_use use, bw_buffer *buffer)
+{
+    if (g->is_ordered && use == BW_MEMORY_BRIEF && buffer->reserved > pooled_bytes) {
+        int error = g->driver->alloc_later(buffer->reserved, &buffer->data, g->stream);
+        buffer->is_ordered = !error;
+        if (!error || g->driver->is_out_of_memory(error) || g->driver->is_lost(error))
+            return error;
+        g->is_ordered = false; /* not this card, or not this driver */
+    }
+    return g->driver->alloc(buffer->reserved, &buffer->data);
+}
+
 bw_status bw_gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, const char *what, bw_buffer *buffer,
                        bw_err *err)
 {
-    (void)use;
     bw_gpu *g = bw_gpu_of(device);
     *buffer = (bw_buffer){.n_bytes = n_bytes, .reserved = n_bytes};
     BW_TRY(bw_gpu_enter(g, err));
@@ -73,10 +85,12 @@ bw_status bw_gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, con
         if (buffer->data)
             return BW_OK;
     }
-    int error = g->driver->alloc(buffer->reserved, &buffer->data);
-    if (error && g->n_idle && g->driver->is_out_of_memory(error)) {
+    int error = take_new(g, use, buffer);
+    if (error && g->driver->is_out_of_memory(error)) {
+        /* what both pools hold back: the driver's is emptied when the stream has been waited for */
         empty_pool(g);
-        error = g->driver->alloc(buffer->reserved, &buffer->data);
+        int waited = g->driver->synchronise(g->stream);
+        error = waited ? waited : take_new(g, use, buffer);
     }
     if (!error)
         return BW_OK;
@@ -96,8 +110,11 @@ void bw_gpu_release(bw_device *device, bw_buffer *buffer)
     *buffer = (bw_buffer){0};
     if (!b.data)
         return;
-    if (!g->no_pool && b.reserved <= pooled_bytes && g->idle_bytes + b.reserved <= pool_bytes &&
-        bw_reserve((void **)&g->idle, &g->idle_capacity, g->n_idle + 1, sizeof *g->idle)) {
+    if (b.is_ordered) {
+        if (bw_gpu_can_free(g))
+            g->driver->release_later(b.data, g->stream);
+    } else if (!g->no_pool && b.reserved <= pooled_bytes && g->idle_bytes + b.reserved <= pool_bytes &&
+               bw_reserve((void **)&g->idle, &g->idle_capacity, g->n_idle + 1, sizeof *g->idle)) {
         g->idle[g->n_idle++] = (bw_gpu_idle){b.data, b.reserved};
         g->idle_bytes += b.reserved;
     } else if (bw_gpu_can_free(g)) {

@@ -229,7 +229,7 @@ static bw_status run_gpu(bw_op_call *call, bw_device *device, bw_err *err)
 {
     bw_buffer scratch = {0};
     if (call->scratch_bytes)
-        BW_TRY(device->vtable->alloc(device, call->scratch_bytes, BW_MEMORY_DENSE, "scratch", &scratch, err));
+        BW_TRY(device->vtable->alloc(device, call->scratch_bytes, BW_MEMORY_BRIEF, "scratch", &scratch, err));
     call->scratch = scratch.data;
     bw_status status = call->launch(call, device, err);
     if (status == BW_OK)

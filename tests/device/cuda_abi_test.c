@@ -28,6 +28,7 @@ typedef CUfunction bw_cu_function;
 
 #define CU(name, arguments) static_assert(_Generic(&name, bw_cu_result(*) arguments : 1, default : 0), #name);
 BW_CU_FUNCTIONS
+BW_CU_OPTIONAL_FUNCTIONS
 #undef CU
 /* and what we have instead of those types passes as they do */
 static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice) == sizeof(int), "");
@@ -38,6 +39,7 @@ static_assert(sizeof(CUcontext) == sizeof(void *) && sizeof(CUgraphExec) == size
 static_assert(BW_CU_SUCCESS == (int)CUDA_SUCCESS, "");
 static_assert(sizeof(CUlimit) == sizeof(int) && BW_CU_LIMIT_STACK_SIZE == (int)CU_LIMIT_STACK_SIZE, "");
 static_assert(BW_CU_OUT_OF_MEMORY == (int)CUDA_ERROR_OUT_OF_MEMORY, "");
+static_assert(BW_CU_NOT_SUPPORTED == (int)CUDA_ERROR_NOT_SUPPORTED, "");
 static_assert(BW_CU_NOT_FOUND == (int)CUDA_ERROR_NOT_FOUND, "");
 static_assert(BW_CU_DEVICE_UNAVAILABLE == (int)CUDA_ERROR_DEVICE_UNAVAILABLE, "");
 static_assert(BW_CU_ECC_UNCORRECTABLE == (int)CUDA_ERROR_ECC_UNCORRECTABLE, "");

@@ -7,6 +7,7 @@
 
 #define CU(name, arguments) EXPORT int name arguments;
 BW_CU_FUNCTIONS
+BW_CU_OPTIONAL_FUNCTIONS
 #undef CU
 EXPORT int fake_cuda_announced, fake_cuda_contexts, fake_cuda_limits;
 static int context_token, announced_bytes;
@@ -110,6 +111,19 @@ int cuMemAlloc_v2(unsigned long long *address, size_t n_bytes)
 int cuMemFree_v2(unsigned long long address)
 {
     return hipFree((void *)(uintptr_t)address);
+}
+
+int cuMemAllocAsync(unsigned long long *address, size_t n_bytes, void *stream)
+{
+    void *memory = NULL;
+    int error = hipMallocAsync(&memory, n_bytes, stream);
+    *address = (uintptr_t)memory;
+    return error;
+}
+
+int cuMemFreeAsync(unsigned long long address, void *stream)
+{
+    return hipFreeAsync((void *)(uintptr_t)address, stream);
 }
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)

@@ -50,6 +50,7 @@ static int result(const char *function)
 
 #define HIP(name, arguments) EXPORT int name arguments;
 BW_HIP_FUNCTIONS
+BW_HIP_OPTIONAL_FUNCTIONS
 #undef HIP
 EXPORT const char *hipGetErrorString(int error);
 EXPORT int hipGetDevicePropertiesR0600(void *properties, int device);
@@ -156,6 +157,22 @@ int hipFree(void *address)
     lives[i] = lives[--fake_hip_live];
     free(address);
     return 0;
+}
+
+/* As the real one, memory of its own kind: fake_hip_ordered counts what is alive. */
+EXPORT int fake_hip_ordered;
+int hipMallocAsync(void **address, size_t n_bytes, void *stream)
+{
+    int error = stream == &stream_token ? result("hipMallocAsync") : INVALID;
+    fake_hip_ordered += !error;
+    return error ? error : make(address, n_bytes);
+}
+
+int hipFreeAsync(void *address, void *stream)
+{
+    int error = stream == &stream_token ? result("hipFreeAsync") : INVALID;
+    fake_hip_ordered -= !error;
+    return error ? error : hipFree(address);
 }
 
 int hipMemGetInfo(size_t *free_bytes, size_t *total_bytes)

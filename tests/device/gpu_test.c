@@ -160,6 +160,43 @@ static void test_pool(void **state)
     nothing_lives();
 }
 
+/* Large memory that comes and goes is the driver's own in the order of the stream, so that releasing it does not wait;
+ * where the driver has none it is as any other. */
+static void test_ordered_memory(void **state)
+{
+    (void)state;
+    enum { LARGE = 64 << 20 };
+    bw_err err = {0};
+    int *live = fake("fake_hip_live"), *ordered = fake("fake_hip_ordered");
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        bw_device *device = open_fake("rocm:0");
+        const bw_device_vtable *v = device->vtable;
+        bw_buffer brief, small, weights, again;
+        int before = *live;
+        if (is_refused)
+            setenv("FAKE_HIP_FAIL", "hipMallocAsync", 1);
+        assert_int_equal(v->alloc(device, LARGE, BW_MEMORY_BRIEF, "brief", &brief, &err), BW_OK);
+        assert_int_equal(*ordered, is_refused ? 0 : 1);
+        unsetenv("FAKE_HIP_FAIL");
+        assert_int_equal(v->alloc(device, LARGE, BW_MEMORY_BRIEF, "again", &again, &err), BW_OK);
+        assert_int_equal(*ordered, is_refused ? 0 : 2); /* refused once, it is not asked again */
+        assert_int_equal(v->alloc(device, 1000, BW_MEMORY_BRIEF, "small", &small, &err), BW_OK);
+        assert_int_equal(v->alloc(device, LARGE, BW_MEMORY_DENSE, "weights", &weights, &err), BW_OK);
+        assert_int_equal(*ordered, is_refused ? 0 : 2);
+        assert_int_equal(*live, before + 4);
+        v->release(device, &brief);
+        v->release(device, &again);
+        v->release(device, &small);
+        v->release(device, &weights);
+        assert_int_equal(*ordered, 0);
+        assert_int_equal(*live, before + 1); /* the small one waits in our pool */
+        assert_int_equal(v->alloc(device, SIZE_MAX / 2, BW_MEMORY_BRIEF, "too large", &brief, &err), BW_E_MEMORY);
+        assert_int_equal(*live, before); /* and was given back when memory ran out */
+        bw_device_close(device);
+        nothing_lives();
+    }
+}
+
 /* Uploads larger than the ring, pinned memory, fills, copies between two cards. */
 static void test_staging(void **state)
 {
@@ -497,11 +534,18 @@ int main(void)
 {
     fill_archives();
     /* test_lost_context last: it leaves a stream behind */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),  cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_kernels),     cmocka_unit_test(test_folder),
-                                       cmocka_unit_test(test_names),       cmocka_unit_test(test_failures),
-                                       cmocka_unit_test(test_pool),        cmocka_unit_test(test_staging),
-                                       cmocka_unit_test(test_graphs),      cmocka_unit_test(test_much_shared_memory),
-                                       cmocka_unit_test(test_lost_device), cmocka_unit_test(test_lost_context)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_kernels),
+                                       cmocka_unit_test(test_folder),
+                                       cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_failures),
+                                       cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_ordered_memory),
+                                       cmocka_unit_test(test_staging),
+                                       cmocka_unit_test(test_graphs),
+                                       cmocka_unit_test(test_much_shared_memory),
+                                       cmocka_unit_test(test_lost_device),
+                                       cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

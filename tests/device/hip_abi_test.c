@@ -27,6 +27,7 @@ typedef hipStreamCaptureMode bw_hip_capture_mode;
 
 #define HIP(name, arguments) static_assert(_Generic(&name, bw_hip_error(*) arguments : 1, default : 0), #name);
 BW_HIP_FUNCTIONS
+BW_HIP_OPTIONAL_FUNCTIONS
 #undef HIP
 static_assert(_Generic(&hipGetErrorString, const char *(*)(hipError_t) : 1, default : 0), "");
 /* and what we have instead of those types passes as they do */
@@ -36,6 +37,7 @@ static_assert(sizeof(hipStream_t) == sizeof(void *) && sizeof(hipModule_t) == si
               "");
 
 static_assert(hipErrorOutOfMemory == (hipError_t)BW_HIP_OUT_OF_MEMORY, "");
+static_assert(hipErrorNotSupported == (hipError_t)BW_HIP_NOT_SUPPORTED, "");
 static_assert(hipErrorNotFound == (hipError_t)BW_HIP_NOT_FOUND, "");
 static_assert(hipMemcpyHostToDevice == (enum hipMemcpyKind)BW_HIP_HOST_TO_DEVICE, "");
 static_assert(hipMemcpyDeviceToHost == (enum hipMemcpyKind)BW_HIP_DEVICE_TO_HOST, "");

@@ -34,6 +34,7 @@ enum { GUARD = 4096, GUARD_SEEN = 256, GUARD_BYTE = 0xfd }; /* GUARD_SEEN: how m
 
 #define HIP(name, arguments) EXPORT int name arguments;
 BW_HIP_FUNCTIONS
+BW_HIP_OPTIONAL_FUNCTIONS
 #undef HIP
 EXPORT const char *hipGetErrorString(int error);
 EXPORT int hipGetDevicePropertiesR0600(void *properties, int device);
@@ -283,6 +284,19 @@ int hipFree(void *address)
     int error = captured ? IS_CAPTURED : address ? release(address) : 0;
     pthread_mutex_unlock(&lock);
     return error;
+}
+
+/* Launches are over when they return here, so that order in a stream is order in time. */
+int hipMallocAsync(void **address, size_t n_bytes, void *stream)
+{
+    (void)stream;
+    return hipMalloc(address, n_bytes);
+}
+
+int hipFreeAsync(void *address, void *stream)
+{
+    (void)stream;
+    return hipFree(address);
 }
 
 int hipMemGetInfo(size_t *free_bytes, size_t *total)
