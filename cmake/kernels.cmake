@@ -1,13 +1,13 @@
 # Device code: every .hip file for every target, packed into one archive per target and embedded into the programs.
 #
-# BW_GFX: AMD targets: none, native (this machine's cards), default (gfx90a gfx942 gfx1100 gfx1201), all (every card that
-# clang-19 knows and the generic targets), or a list such as "gfx1030;gfx11-generic". Needs clang-19 and lld-19, nothing
-# of ROCm's.
+# BW_GFX: AMD targets: auto (default where clang-19 and lld-19 are found, else none), none, native (this machine's cards),
+# default (gfx90a gfx942 gfx1100 gfx1201), all (every card that clang-19 knows and the generic targets), or a list such as
+# "gfx1030;gfx11-generic". Needs clang-19 and lld-19, nothing of ROCm's.
 # BW_SM: NVIDIA targets: none, auto (80 and 90 where nvcc is found), or a list such as "90". With BW_PTX the highest is
 # built as PTX too, for cards that are newer.
 # BW_KERNEL_LEVEL: zstd's level for the archives, 1 to 22; 0 stores them as they are.
 
-set(BW_GFX "none" CACHE STRING "AMD targets: none, native, default, all, or a list of gfx names")
+set(BW_GFX "auto" CACHE STRING "AMD targets: auto, none, native, default, all, or a list of gfx names")
 set(BW_SM "auto" CACHE STRING "NVIDIA targets: none, auto, or a list such as 80;90")
 option(BW_PTX "PTX beside the NVIDIA code objects, for cards that are newer than those" ON)
 set(BW_KERNEL_LEVEL 19 CACHE STRING "zstd level of the code objects, 1 to 22; 0 leaves them uncompressed")
@@ -19,6 +19,15 @@ set(BW_GFX_ALL gfx900 gfx906 gfx908 gfx90a gfx942 gfx1010 gfx1030 gfx1100 gfx110
 set(BW_GFX_TARGETS ${BW_GFX})
 if(BW_GFX STREQUAL "none")
   set(BW_GFX_TARGETS "")
+elseif(BW_GFX STREQUAL "auto")
+  find_program(BW_CLANG_HIP NAMES clang-19)
+  find_program(BW_LLD NAMES ld.lld-19)
+  if(BW_CLANG_HIP AND BW_LLD)
+    set(BW_GFX_TARGETS ${BW_GFX_DEFAULT})
+  else()
+    set(BW_GFX_TARGETS "")
+    message(STATUS "no kernels for AMD cards: clang-19 and lld-19 are not both here (BW_GFX)")
+  endif()
 elseif(BW_GFX STREQUAL "native")
   bw_gfx_native(/sys/class/kfd/kfd/topology/nodes BW_GFX_TARGETS)
   if(NOT BW_GFX_TARGETS)
@@ -171,6 +180,8 @@ function(bw_kernels_library)
     add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/kernels.tsv DEPENDS ${counted} ${out}/objects.list ${CMAKE_SOURCE_DIR}/tools/kernel_table.sh
       COMMAND ${CMAKE_SOURCE_DIR}/tools/kernel_table.sh ${out} ${CMAKE_BINARY_DIR}/kernels.tsv VERBATIM)
     add_custom_target(bw_kernel_table ALL DEPENDS ${CMAKE_BINARY_DIR}/kernels.tsv)
+  else()
+    file(REMOVE ${CMAKE_BINARY_DIR}/kernels.tsv) # of an earlier build with kernels
   endif()
   add_library(bw_kernels STATIC ${out}/code_objects.c)
   set_source_files_properties(${out}/code_objects.c PROPERTIES OBJECT_DEPENDS "${archives}")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Line coverage of a build made with -DBW_COVERAGE=ON whose tests have run. usage: tools/coverage.sh BUILD_DIRECTORY
 # Prints covered and total lines per module of src/, by gcov; with --files also each file's and its first missed lines.
-# Fails when base, tensor, ops or plan is not there or below 90% of its lines.
+# Fails when base, tensor, device, ops or plan is not there or below 90% of its lines.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)
@@ -31,7 +31,7 @@ find "$work" -name '*.gcov' -exec cat {} + | awk -F: -v files="${2:-}" '
                 printf "%-44s %5d of %5d%s\n", name, file_covered[f], file_total[f], substr(missed[f], 1, 300) }
         }
         if (b) printf "%-12s %6d of %6d lines  %5.1f%%\n", "all", a, b, 100 * a / b
-        n = split("base tensor ops plan", wanted, " ")
+        n = split("base tensor device ops plan", wanted, " ")
         for (i = 1; i <= n; i++)
             if (covered[wanted[i]] < 0.9 * total[wanted[i]] || !total[wanted[i]]) {
                 print "FAILED: less than 90% of the lines of " wanted[i] " are covered"

@@ -1,6 +1,8 @@
 #!/bin/sh
 # The table of what every GPU kernel takes, from the compilers' reports beside the code objects.
 # usage: tools/kernel_table.sh KERNELS_FOLDER TABLE.tsv
+# Occupancy: on AMD what the compiler says, waves for each SIMD; on NVIDIA how many warps a multiprocessor's 65536 registers
+# are enough for, of 64. sgpr is - where there are none.
 # KERNELS_FOLDER/objects.list, where it is there, names the objects that count; else all that have a report do.
 # Fails when a kernel spills registers, uses scratch memory (private memory that lies in video memory) or indexes a private
 # array at run time, when a report names no kernel or its code object is not there, when there is no kernel at all, and when
@@ -32,9 +34,10 @@ done
             /Occupancy/ { occupancy = value($0) }
             /Spill:/ { spills += value($0) }
             /LDS Size/ { lds = value($0) }
-            /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; spills = scratch = lds = sgpr = occupancy = 0 }
+            /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; spills = scratch = lds = 0; sgpr = "-" }
             /bytes stack frame/ { scratch = $1; spills = $5 + $9 }
-            /Used [0-9]+ registers/ { for (i = 1; i < NF; i++) { if ($i == "Used") vgpr = $(i + 1); if ($(i + 1) == "bytes" && $(i + 2) ~ /smem/) lds = $i } flush() }
+            /Used [0-9]+ registers/ { for (i = 1; i < NF; i++) { if ($i == "Used") vgpr = $(i + 1); if ($(i + 1) == "bytes" && $(i + 2) ~ /smem/) lds = $i }
+                each = int((vgpr + 7) / 8) * 8; occupancy = each ? int(2048 / each) : 64; if (occupancy > 64) occupancy = 64; flush() }
             END { flush() }' "$folder/$o.usage"
     done
 } >"$table"

@@ -49,7 +49,7 @@ typedef void *bw_hip_graph_exec;
         (bw_hip_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
          unsigned block_y, unsigned block_z, unsigned shared_bytes, bw_hip_stream stream, void **args, void **extra))
 
-/* What not every libamdhip64.so.5 has: hip/hip_runtime_api.h of HIP 5.2. */
+/* What not every libamdhip64.so.5 has: hip/hip_runtime_api.h of HIP 5.1. */
 #define BW_HIP_OPTIONAL_FUNCTIONS                                                                                      \
     HIP(hipMallocAsync, (void **address, size_t n_bytes, bw_hip_stream stream))                                        \
     HIP(hipFreeAsync, (void *address, bw_hip_stream stream))
