@@ -234,7 +234,7 @@ static int pick_any(worker_args *a, const char **notice)
 {
     static char text[400];
     bw_err err = {0};
-    if (bw_device_choose_gpu(a->picked, &err) == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
+    if (bw_device_choose_gpu(NULL, a->picked, &err) == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
         return 0;
     if (a->require_gpu)
         return fail_sentence("%s", err.text);

@@ -65,8 +65,9 @@ void bw_probe_run(bw_probe *probe, const char *root, bool with_libraries);
 /* The version of the kernel driver, "in the kernel" where it has none of its own, "" where there is none. */
 void bw_probe_kernel_driver(bw_device_kind kind, const char *root, char version[64]);
 
-/* The GPU to use when none was named: ROCm before CUDA; then one that this build has kernels for, then a discrete one,
- * then that with most memory. BW_E_DEVICE, with what both runtimes say, when there is none. */
-bw_status bw_device_choose_gpu(char name[16], bw_err *err);
+/* The GPU to use when none was named, of a kind ("rocm", "cuda") or of any (NULL): ROCm before CUDA; then one that this
+ * build has kernels for, then a discrete one, then that with most memory. BW_E_DEVICE, with what the runtimes say, when
+ * there is none. */
+bw_status bw_device_choose_gpu(const char *kind, char name[16], bw_err *err);
 
 #endif

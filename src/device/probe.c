@@ -291,16 +291,22 @@ static void begin_backends(bw_probe_backend backends[BW_PROBE_BACKENDS])
         backends[i] = (bw_probe_backend){.kind = drivers[i]->kind, .name = drivers[i]->kind_name, .n_on_bus = -1};
 }
 
-bw_status bw_device_choose_gpu(char name[16], bw_err *err)
+bw_status bw_device_choose_gpu(const char *kind, char name[16], bw_err *err)
 {
     bw_probe_backend backends[BW_PROBE_BACKENDS];
+    const char *why[BW_PROBE_BACKENDS] = {"", ""};
+    int n_why = 0;
     begin_backends(backends);
-    for (int i = 0; i < BW_PROBE_BACKENDS; i++)
+    for (int i = 0; i < BW_PROBE_BACKENDS; i++) {
+        if (kind && strcmp(kind, drivers[i]->kind_name) != 0)
+            continue;
         look_at_cards(&backends[i], drivers[i]);
+        why[n_why++] = backends[i].why;
+    }
     const bw_probe_card *best = choose(backends);
     if (!best)
-        return bw_fail(err, BW_E_DEVICE, "there is no GPU that can be used: %.140s; %.140s", backends[0].why,
-                       backends[1].why);
+        return bw_fail(err, BW_E_DEVICE, "there is no GPU that can be used: %.140s%s%.140s", why[0],
+                       n_why > 1 ? "; " : "", why[1]);
     snprintf(name, 16, "%s", best->device);
     return BW_OK;
 }

@@ -115,7 +115,7 @@ static void chooses(const char *cards, const char *device)
     bw_err err = {0};
     char name[16] = "";
     setenv("FAKE_HIP_CARDS", cards, 1);
-    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, device) == 0, cards);
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_OK && strcmp(name, device) == 0, cards);
     bw_probe_run(&probe, "", false);
     must(strcmp(probe.default_device, device) == 0, cards);
 }
@@ -137,6 +137,18 @@ static void check_choice(void)
     chooses("48,0,gfx1030 16,0,gfx1100:sramecc- 16,0,gfx1100", "rocm:1"); /* one with kernels, the first */
 }
 
+/* The best of a kind, which is what a kind without a number opens. Nothing is built for gfx803, so opening says which
+ * card it tried. */
+static void chooses_of(const char *kind, const char *cards, const char *device)
+{
+    bw_err err = {0};
+    char name[16] = "";
+    bw_device *opened;
+    setenv("FAKE_HIP_CARDS", cards, 1);
+    must(bw_device_choose_gpu(kind, name, &err) == BW_OK && strcmp(name, device) == 0, cards);
+    must(bw_device_open(kind, 0, &opened, &err) != BW_OK && strstr(err.text, device), err.text);
+}
+
 /* Without NVIDIA's driver. */
 static void hide_cuda(void)
 {
@@ -150,6 +162,11 @@ static void check_amd_alone(void)
     hide_cuda();
     check_choice();
     chooses("8,0,gfx906 16,0,gfx1030", "rocm:1"); /* opening it says what is missing */
+    chooses_of("rocm", "2,1,gfx803 24,0,gfx803", "rocm:1");
+    chooses_of("rocm", "24,0,gfx803 2,1,gfx803", "rocm:0");
+    must(bw_device_choose_gpu("cuda", name, &err) == BW_E_DEVICE && strstr(err.text, "/nowhere/libcuda.so.1") &&
+             !strstr(err.text, "; "),
+         "no card of NVIDIA's, and only why that");
     bw_probe_run(&probe, "", false);
     must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
     must(!probe.backends[1].is_loaded && probe.backends[1].n_cards == 0 &&
@@ -159,7 +176,8 @@ static void check_amd_alone(void)
     bw_probe_run(&probe, "", false);
     must(probe.backends[0].is_loaded && probe.backends[0].n_cards == 0 && *probe.backends[0].why, "no cards, and why");
     must(*probe.default_device == 0, "no default");
-    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"), "no choice");
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"),
+         "no choice");
 }
 
 /* With whatever this machine has of NVIDIA's: a card that has kernels comes before one that has none, and is all there
@@ -176,9 +194,9 @@ static void check_amd_beside_this_machine(void)
         has_kernels = has_kernels || *nvidia->cards[i].code_object;
     must(nvidia->n_cards == 0 ? *nvidia->why != 0 : *nvidia->library != 0 && *nvidia->runtime != 0, "why, or what");
     must(strncmp(probe.default_device, has_kernels ? "cuda:" : "rocm:1", has_kernels ? 5 : 7) == 0, "the default");
-    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, probe.default_device) == 0, "the same choice");
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_OK && strcmp(name, probe.default_device) == 0, "the same choice");
     setenv("FAKE_HIP_CARDS", "", 1);
-    bw_status status = bw_device_choose_gpu(name, &err);
+    bw_status status = bw_device_choose_gpu(NULL, name, &err);
     must(nvidia->n_cards > 0 ? status == BW_OK && strncmp(name, "cuda:", 5) == 0 : status == BW_E_DEVICE,
          "the choice without an AMD card");
 }
@@ -192,6 +210,7 @@ static void check_both(void)
     chooses("16,0,gfx1100", "rocm:0");
     chooses("16,0,gfx1030", "cuda:0");
     chooses("", "cuda:0");
+    must(bw_device_choose_gpu("rocm", name, &err) == BW_E_DEVICE, "of the kind that was named only");
     bw_probe_run(&probe, "", false);
     const bw_probe_backend *nvidia = &probe.backends[1];
     must(nvidia->n_cards == 2 && strcmp(nvidia->cards[0].code_object, "ptx_80") == 0 && nvidia->cards[1].units == 132 &&
@@ -203,7 +222,7 @@ static void check_both(void)
     setenv("FAKE_HIP_FAIL", "hipGetDeviceCount", 1);
     bw_probe_run(&probe, "", false);
     must(nvidia->n_cards == 0 && strstr(nvidia->why, "invalid value"), "cards that cannot be counted");
-    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE, "no choice");
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_E_DEVICE, "no choice");
 }
 
 static void check_no_library(void)
