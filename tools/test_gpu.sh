@@ -68,11 +68,11 @@ say "beeswax $(git describe --always --dirty 2>/dev/null || echo "outside git"),
 if [ -z "$build" ]; then
     build=$PWD/build-gpu
     . tools/cards.sh
-    say "kernels: BW_GFX=$gfx BW_SM=$sm"
+    say "kernels: BW_GFX=$gfx BW_SM=$sm BW_PTX=$ptx"
     : >"$out/log"
     if command -v apt-get >/dev/null; then tools/packages.sh card "$([ $gfx = none ] || echo amd)" 2>&1 | tee -a "$out/log" || { show 30 "$out/log"; exit 1; }; fi
     # shellcheck disable=SC2086
-    { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBW_GFX=$gfx -DBW_SM=$sm &&
+    { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBW_GFX=$gfx -DBW_SM="$sm" -DBW_PTX=$ptx &&
         cmake --build "$build" --target $programs $tests; } >>"$out/log" 2>&1 || { show 40 "$out/log"; exit 1; }
 fi
 [ -x "$build/bin/bw-conformance" ] && [ -x "$build/bin/beeswax" ] || { say "$build holds no bin/beeswax and bin/bw-conformance"; exit 1; }
