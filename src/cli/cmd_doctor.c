@@ -186,6 +186,13 @@ static void judge_card(report *r, const bw_probe_backend *b, const bw_probe_card
              c->units, kind, c->code_object);
         return;
     }
+    const char *folder = getenv("BW_KERNEL_DIR");
+    if (folder && *folder) {
+        repair(find(r, LEVEL_BAD, c->device, "%s, %s, %s, %d units%s: BW_KERNEL_DIR (%.100s) holds no kernels for it",
+                    c->name, c->target, memory, c->units, kind, folder),
+               "unset BW_KERNEL_DIR");
+        return;
+    }
     finding *f =
         find(r, LEVEL_BAD, c->device, "%s, %s, %s, %d units%s: this build has no kernels for it (%s%s)", c->name,
              c->target, memory, c->units, kind, *b->code_objects ? "only for " : "none at all", b->code_objects);

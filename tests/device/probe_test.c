@@ -214,7 +214,7 @@ static void check_both(void)
     bw_probe_run(&probe, "", false);
     const bw_probe_backend *nvidia = &probe.backends[1];
     must(nvidia->n_cards == 2 && strcmp(nvidia->cards[0].code_object, "ptx_80") == 0 && nvidia->cards[1].units == 132 &&
-             strcmp(nvidia->runtime, "13.2") == 0,
+             strcmp(nvidia->runtime, "13.2") == 0 && strcmp(nvidia->library, getenv("BW_CUDA_LIBRARY")) == 0,
          "NVIDIA's cards");
     setenv("FAKE_HIP_FAIL", "cuDeviceGetName", 1);
     bw_probe_run(&probe, "", false);
@@ -223,6 +223,24 @@ static void check_both(void)
     bw_probe_run(&probe, "", false);
     must(nvidia->n_cards == 0 && strstr(nvidia->why, "invalid value"), "cards that cannot be counted");
     must(bw_device_choose_gpu(NULL, name, &err) == BW_E_DEVICE, "no choice");
+}
+
+/* BW_KERNEL_DIR's files in place of what the build embeds, in what a card gets and in the choice. */
+static void check_kernel_folder(void)
+{
+    char folder[300];
+    hide_cuda();
+    put("/kernels/affine.gfx1030.hsaco", "");
+    snprintf(folder, sizeof folder, "%s/kernels", root);
+    setenv("BW_KERNEL_DIR", folder, 1);
+    chooses("8,0,gfx1030 16,0,gfx1100", "rocm:0");
+    const bw_probe_card *c = probe.backends[0].cards;
+    must(strcmp(c[0].code_object, "gfx1030") == 0 && *c[1].code_object == 0, "the folder's kernels, and no others");
+    setenv("BW_KERNEL_DIR", "/nowhere", 1);
+    chooses("8,0,gfx1030 16,0,gfx1100", "rocm:1");
+    must(*c[0].code_object == 0 && *c[1].code_object == 0, "no folder, no kernels");
+    setenv("BW_KERNEL_DIR", "", 1);
+    chooses("8,0,gfx1100 16,0,gfx1030", "rocm:0");
 }
 
 static void check_no_library(void)
@@ -247,6 +265,7 @@ static void test_cards(void **state)
     bw_test_in_child(check_amd_alone);
     bw_test_in_child(check_amd_beside_this_machine);
     bw_test_in_child(check_both);
+    bw_test_in_child(check_kernel_folder);
     bw_test_in_child(check_no_library);
     bw_test_in_child(check_broken_card);
 }

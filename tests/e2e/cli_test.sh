@@ -305,6 +305,14 @@ if [ ! -e /proc/driver/nvidia ]; then
     if [ -n "$fake_hip" ]; then
         hip=$fake_hip
         doctor 1; prints 'ok .*HIP runtime .*version 6.0.32831'; prints 'bad .*rocm:0 .*gfx1030, 64.0 GiB'; prints '-> cmake .*-DBW_GFX=gfx1030'
+        mkdir "$dir/kernels" && : >"$dir/kernels/affine.gfx1030.hsaco"
+        export BW_KERNEL_DIR="$dir/kernels"
+        doctor 0; prints 'ok .*rocm:0 .*gets the kernels for gfx1030'; prints '^rocm:0 can be used'
+        arch=gfx1100
+        doctor 1; prints 'bad .*rocm:0 .*BW_KERNEL_DIR (.*kernels) holds no kernels for it'; prints '-> unset BW_KERNEL_DIR'
+        unset BW_KERNEL_DIR
+        arch=gfx1030
+        doctor 1
         arch=$(sed -n 's/.*only for \(gfx[0-9a-f]*\).*/\1/p' "$dir/out" | head -1)
         if [ -n "$arch" ]; then
             doctor 0; prints "ok .*rocm:0 .*gets the kernels for $arch"; prints '^rocm:0 can be used'

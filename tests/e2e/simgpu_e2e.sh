@@ -50,7 +50,12 @@ on 1 --device rocm:1; says 'rocm:1' 'run --device rocm:1'
 on 1 --device cpu:0 --require-gpu; says 'a GPU is required' 'run on the CPU with --require-gpu'
 timeout 60 "$beeswax" devices >"$dir/out" 2>"$dir/err"
 same $? 0 'devices: exit code'
-prints 'rocm:0' devices; prints 'simulated GPU' devices
+prints 'rocm:0' devices; prints 'simulated GPU' devices; prints '(the first choice)' devices
+timeout 60 "$beeswax" doctor >"$dir/out" 2>"$dir/err" # the kernels lie in BW_KERNEL_DIR
+same $? 0 'doctor: exit code'
+prints '^rocm:0 can be used' doctor
+(unset BW_KERNEL_DIR; timeout 60 "$beeswax" doctor >"$dir/out" 2>"$dir/err")
+prints 'rocm:0 .*this build has no kernels for it' 'doctor without BW_KERNEL_DIR'
 
 if ! command -v curl >/dev/null; then
     echo 'SKIPPED: the servers on a simulated card: there is no curl'
