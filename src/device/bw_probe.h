@@ -5,7 +5,7 @@
 
 #include "bw_device.h"
 
-enum { BW_PROBE_CARDS = 16, BW_PROBE_NODES = 40, BW_PROBE_LIBRARIES = 6, BW_PROBE_BACKENDS = 2 };
+enum { BW_PROBE_CARDS = 16, BW_PROBE_NODES = 40, BW_PROBE_LIBRARIES = 5, BW_PROBE_BACKENDS = 2 };
 
 typedef struct bw_probe_card {
     char device[16];      /* "rocm:0" */
@@ -45,7 +45,8 @@ typedef struct bw_probe_node {
 typedef struct bw_probe_library {
     bw_device_kind kind;
     const char *name, *use; /* "hipBLASLt", "matrix products" */
-    char file[64];          /* the one that loads; empty when none does */
+    bool is_left_out;       /* by BW_GPU_LIBRARIES=0 */
+    char file[128];         /* the one that loads; empty when none does */
 } bw_probe_library;
 
 typedef struct bw_probe {

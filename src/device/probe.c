@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "gpu_driver.h"
+#include "gpu_private.h"
 #include "kernel_images.h"
 
 enum { PATH_BYTES = 512 };
@@ -218,35 +219,21 @@ static void look_at_nvidia(bw_probe *p, const char *root)
 
 /* ---- libraries --------------------------------------------------------------------------------------------------- */
 
+/* Those that the backend would open, by its own lists. */
 static void look_for_libraries(bw_probe *p)
 {
-    /* names from the newest on: ROCm 7, 6, 5; CUDA 13, 12, 11; cuDNN 9, 8; oneDNN 3, 2 */
-    static const struct {
-        bw_device_kind kind;
-        const char *name, *use, *files[5];
-    } list[BW_PROBE_LIBRARIES] = {
-        {BW_DEVICE_ROCM, "hipBLASLt", "matrix products", {"libhipblaslt.so.1", "libhipblaslt.so.0"}},
-        {BW_DEVICE_ROCM,
-         "rocBLAS",
-         "matrix products",
-         {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"}},
-        {BW_DEVICE_ROCM, "MIOpen", "convolutions", {"libMIOpen.so.1"}},
-        {BW_DEVICE_CUDA,
-         "cuBLASLt",
-         "matrix products",
-         {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"}},
-        {BW_DEVICE_CUDA, "cuDNN", "convolutions", {"libcudnn.so.9", "libcudnn.so.8"}},
-        {BW_DEVICE_CPU, "oneDNN", "on the processor", {"libdnnl.so.3", "libdnnl.so.2"}},
-    };
+    _Static_assert(BW_PROBE_LIBRARIES == BW_GPU_LIBRARIES + BW_GPU_DNNS, "one for each row");
     for (int i = 0; i < BW_PROBE_LIBRARIES; i++) {
+        const bw_gpu_library_row row =
+            i < BW_GPU_LIBRARIES ? bw_gpu_library_row_of(i) : bw_gpu_dnn_row_of(i - BW_GPU_LIBRARIES);
         bw_probe_library *l = &p->libraries[i];
-        *l = (bw_probe_library){.kind = list[i].kind, .name = list[i].name, .use = list[i].use};
-        for (int k = 0; k < 5 && list[i].files[k] && !*l->file; k++) {
+        *l = (bw_probe_library){.kind = row.kind, .name = row.name, .use = row.use, .is_left_out = !row.files[0]};
+        for (const char *const *file = row.files; *file && !*l->file; file++) {
             /* it stays: what a C++ runtime made when it was loaded is lost with it */
-            void *library = dlopen(list[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+            void *library = dlopen(*file, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
             if (!library)
                 continue;
-            snprintf(l->file, sizeof l->file, "%s", list[i].files[k]);
+            snprintf(l->file, sizeof l->file, "%s", *file);
             dlclose(library);
         }
     }

@@ -243,6 +243,45 @@ static void check_kernel_folder(void)
     chooses("8,0,gfx1100 16,0,gfx1030", "rocm:0");
 }
 
+static const bw_probe_library *library(const char *name)
+{
+    for (int i = 0; i < BW_PROBE_LIBRARIES; i++)
+        if (strcmp(probe.libraries[i].name, name) == 0)
+            return &probe.libraries[i];
+    must(false, name);
+    return NULL;
+}
+
+/* What is shown is what the backend opens: files that it never asks for do not count, and the environment's wishes do.
+ * BW_TEST_LIBRARIES is where the loader looks first (LD_LIBRARY_PATH). */
+static void check_libraries(void)
+{
+    static const char *const files[] = {"librocblas.so.3", "librocblas.so.0", "libcublasLt.so.11", "libMIOpen.so.1"};
+    const char *folder = getenv("BW_TEST_LIBRARIES"), *fake = getenv("BW_HIP_LIBRARY");
+    char path[1024];
+    hide_cuda();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        unlink(path);
+        must(symlink(fake, path) == 0, path);
+    }
+    bw_probe_run(&probe, "", true);
+    must(!strstr(library("rocBLAS")->file, ".so.3") && !strstr(library("rocBLAS")->file, ".so.0"), "rocBLAS");
+    must(!strstr(library("cuBLASLt")->file, ".so.11"), "cuBLASLt");
+    must(strcmp(library("MIOpen")->file, "libMIOpen.so.1") == 0 && !library("MIOpen")->is_left_out, "MIOpen");
+    must(library("cuDNN")->kind == BW_DEVICE_CUDA && library("hipBLASLt")->kind == BW_DEVICE_ROCM, "kinds");
+    setenv("BW_DNN_LIBRARY", fake, 1);
+    bw_probe_run(&probe, "", true);
+    must(strcmp(library("MIOpen")->file, fake) == 0 && strcmp(library("cuDNN")->file, fake) == 0, "BW_DNN_LIBRARY");
+    setenv("BW_DNN_LIBRARY", "/nowhere", 1);
+    bw_probe_run(&probe, "", true);
+    must(*library("MIOpen")->file == 0 && *library("cuDNN")->file == 0, "BW_DNN_LIBRARY that is not there");
+    setenv("BW_GPU_LIBRARIES", "0", 1);
+    bw_probe_run(&probe, "", true);
+    for (int i = 0; i < BW_PROBE_LIBRARIES; i++)
+        must(probe.libraries[i].is_left_out && *probe.libraries[i].file == 0, "BW_GPU_LIBRARIES=0");
+}
+
 static void check_no_library(void)
 {
     setenv("BW_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1);
@@ -266,6 +305,7 @@ static void test_cards(void **state)
     bw_test_in_child(check_amd_beside_this_machine);
     bw_test_in_child(check_both);
     bw_test_in_child(check_kernel_folder);
+    bw_test_in_child(check_libraries);
     bw_test_in_child(check_no_library);
     bw_test_in_child(check_broken_card);
 }
