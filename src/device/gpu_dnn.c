@@ -322,10 +322,17 @@ static const bw_gpu_library_row library_rows[BW_GPU_DNNS] = {
     [ROW_CUDNN] = {BW_DEVICE_CUDA, "cuDNN", "convolutions", {"libcudnn.so.9", "libcudnn.so.8"}},
 };
 
+/* NULL: the library is looked for by its own names. */
+static const char *wanted_file(void)
+{
+    const char *file = getenv("BW_DNN_LIBRARY");
+    return file && *file ? file : NULL;
+}
+
 bw_gpu_library_row bw_gpu_dnn_row_of(int i)
 {
     bw_gpu_library_row row = library_rows[i];
-    const char *wish = getenv("BW_DNN_LIBRARY");
+    const char *wish = wanted_file();
     if (wish || is_wish("0"))
         row = (bw_gpu_library_row){row.kind, row.name, row.use, {is_wish("0") ? NULL : wish}};
     return row;
@@ -337,7 +344,7 @@ static const dnn_api *load(int i)
     void *library = NULL;
     for (const char *const *files = row.files; *files && !library; files++)
         library = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
-    if (!library && getenv("BW_DNN_LIBRARY"))
+    if (!library && wanted_file())
         bw_log_warn("BW_DNN_LIBRARY: %s", dlerror());
     if (!library)
         return NULL;

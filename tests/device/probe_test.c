@@ -270,6 +270,9 @@ static void check_libraries(void)
     must(!strstr(library("cuBLASLt")->file, ".so.11"), "cuBLASLt");
     must(strcmp(library("MIOpen")->file, "libMIOpen.so.1") == 0 && !library("MIOpen")->is_left_out, "MIOpen");
     must(library("cuDNN")->kind == BW_DEVICE_CUDA && library("hipBLASLt")->kind == BW_DEVICE_ROCM, "kinds");
+    setenv("BW_DNN_LIBRARY", "", 1); /* as if it were not set */
+    bw_probe_run(&probe, "", true);
+    must(strcmp(library("MIOpen")->file, "libMIOpen.so.1") == 0, "BW_DNN_LIBRARY that is empty");
     setenv("BW_DNN_LIBRARY", fake, 1);
     bw_probe_run(&probe, "", true);
     must(strcmp(library("MIOpen")->file, fake) == 0 && strcmp(library("cuDNN")->file, fake) == 0, "BW_DNN_LIBRARY");
