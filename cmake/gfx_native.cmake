@@ -1,8 +1,10 @@
-# bw_gfx_native(FOLDER OUTPUT): the targets of the AMD GPUs that the kernel driver lists in FOLDER (of sysfs, one folder
-# per node): gfx_target_version is major * 10000 + minor * 100 + stepping, 0 for processors; in a target's name minor and
-# stepping are hexadecimal digits.
-function(bw_gfx_native folder output)
-  set(targets "")
+# bw_gfx_native(FOLDER COMPILER OUTPUT [COUNT]): the targets to build for the AMD GPUs that the kernel driver lists in
+# FOLDER (of sysfs, one folder per node): gfx_target_version is major * 10000 + minor * 100 + stepping, 0 for processors;
+# in a target's name minor and stepping are hexadecimal digits. A target that COMPILER does not know becomes the generic
+# one that runs on the card (the list by which programs choose, kernel_images.c), or is left out where there is none; a
+# sentence says so. COUNT: how many kinds of card there are.
+function(bw_gfx_native folder compiler output)
+  set(cards "")
   file(GLOB nodes ${folder}/*/properties)
   foreach(node ${nodes})
     file(READ ${node} text) # sysfs says 0 or 4096 bytes whatever the length, which file(STRINGS) does not take
@@ -14,8 +16,35 @@ function(bw_gfx_native folder output)
     math(EXPR stepping "${CMAKE_MATCH_1} % 100")
     string(SUBSTRING "0123456789abcdef" ${minor} 1 minor)
     string(SUBSTRING "0123456789abcdef" ${stepping} 1 stepping)
-    list(APPEND targets gfx${major}${minor}${stepping})
+    list(APPEND cards gfx${major}${minor}${stepping})
+  endforeach()
+  list(REMOVE_DUPLICATES cards)
+  set(targets "")
+  foreach(card ${cards})
+    execute_process(COMMAND ${compiler} -x hip --cuda-device-only -nogpuinc -nogpulib --offload-arch=${card}
+                            -fsyntax-only /dev/null RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET)
+    if(code EQUAL 0)
+      list(APPEND targets ${card})
+      continue()
+    endif()
+    set(generic "")
+    file(STRINGS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/device/kernel_images.c rows REGEX "{\"gfx[0-9-]+-generic\", ")
+    foreach(row ${rows})
+      if(row MATCHES "[ \"]${card} " AND row MATCHES "gfx[0-9-]+-generic")
+        set(generic ${CMAKE_MATCH_0})
+      endif()
+    endforeach()
+    if(generic)
+      message(NOTICE "${compiler} does not know ${card}, a card of this machine: it gets the kernels for ${generic}")
+      list(APPEND targets ${generic})
+    else()
+      message(NOTICE "${compiler} does not know ${card}, a card of this machine: this build has no kernels for it")
+    endif()
   endforeach()
   list(REMOVE_DUPLICATES targets)
   set(${output} "${targets}" PARENT_SCOPE)
+  if(ARGC GREATER 3)
+    list(LENGTH cards n)
+    set(${ARGV3} ${n} PARENT_SCOPE)
+  endif()
 endfunction()

@@ -1,8 +1,8 @@
 # Device code: every .hip file for every target, packed into one archive per target and embedded into the programs.
 #
-# BW_GFX: AMD targets: auto (default where clang-19 and lld-19 are found, else none), none, native (this machine's cards),
-# default (gfx90a gfx942 gfx1100 gfx1201), all (every card that clang-19 knows and the generic targets), or a list such as
-# "gfx1030;gfx11-generic". Needs clang-19 and lld-19, nothing of ROCm's.
+# BW_GFX: AMD targets: auto (default where clang-19 and lld-19 are found, else none), none, native (this machine's
+# cards, as far as clang-19 knows them), default (gfx90a gfx942 gfx1100 gfx1201), all (every card that clang-19 knows and
+# the generic targets), or a list such as "gfx1030;gfx11-generic". Needs clang-19 and lld-19, nothing of ROCm's.
 # BW_SM: NVIDIA targets: none, auto (80 and 90 where nvcc is found), or a list such as "90". With BW_PTX the highest is
 # built as PTX too, for cards that are newer.
 # BW_KERNEL_LEVEL: zstd's level for the archives, 1 to 22; 0 stores them as they are.
@@ -29,11 +29,12 @@ elseif(BW_GFX STREQUAL "auto")
     message(STATUS "no kernels for AMD cards: clang-19 and lld-19 are not both here (BW_GFX)")
   endif()
 elseif(BW_GFX STREQUAL "native")
-  bw_gfx_native(/sys/class/kfd/kfd/topology/nodes BW_GFX_TARGETS)
-  if(NOT BW_GFX_TARGETS)
+  find_program(BW_CLANG_HIP NAMES clang-19 REQUIRED)
+  bw_gfx_native(/sys/class/kfd/kfd/topology/nodes ${BW_CLANG_HIP} BW_GFX_TARGETS n_cards)
+  if(NOT n_cards)
     message(FATAL_ERROR "BW_GFX=native: the kernel driver amdgpu shows no GPU in /sys/class/kfd; name the targets instead")
   endif()
-  message(STATUS "AMD cards here: ${BW_GFX_TARGETS}")
+  message(STATUS "AMD targets for the cards here: ${BW_GFX_TARGETS}")
 elseif(BW_GFX STREQUAL "default")
   set(BW_GFX_TARGETS ${BW_GFX_DEFAULT})
 elseif(BW_GFX STREQUAL "all")

@@ -67,7 +67,8 @@ BW_API const char *bw_version(void);
 
 /* Where arrays lie and who computes. One device computes one call at a time: use it from one thread at a time. */
 typedef struct bw_device bw_device;
-/* device: "cpu:0", "rocm:0", "cuda:1", "cpu" (NULL = cpu:0). n_threads: CPU only, 0 = all. An unknown or absent device
+/* device: "cpu:0", "rocm:0", "cuda:1", "cpu" (NULL = cpu:0); "rocm" or "cuda" alone is the best of that kind: a
+ * discrete one with kernels in this build, with most memory. n_threads: CPU only, 0 = all. An unknown or absent device
  * is BW_E_DEVICE or BW_E_NOT_FOUND with a sentence that names what there is. Where no other code of the process uses an
  * NVIDIA card yet, its stack limit becomes 0 (no kernel of ours has a stack, and 264 MiB are saved): kernels of your
  * own that recurse need cudaDeviceSetLimit(cudaLimitStackSize, ...) afterwards. */

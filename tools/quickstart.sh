@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 begin=$(date +%s)
 . tools/cards.sh
 if [ $gfx = native ]; then tools/packages.sh run amd; else tools/packages.sh run; fi
-cmake --preset release -DBW_TESTS=OFF -DBW_GFX=$gfx -DBW_SM=$sm >/dev/null
+cmake --preset release -DBW_TESTS=OFF -DBW_GFX=$gfx -DBW_SM="$sm" -DBW_PTX=$ptx >/dev/null
 cmake --build build
 if [ $gfx != none ] || [ -n "$cards" ]; then
     build/bin/beeswax doctor || echo "(the processor will do for now)"

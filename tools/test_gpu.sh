@@ -63,17 +63,20 @@ always() { BW_GPU_LIBRARIES=always families matmul conv; }
 above() { BW_TEST_DEVICE=$device limited "$build/tests/$1"; }
 
 programs="beeswax_program make_model bw-conformance lm_argmax lm_cycles"
-tests="plan_test models_test array_test array_ops_test"
+tests="plan_test models_test array_test array_ops_test gpu_top_k_test"
 say "beeswax $(git describe --always --dirty 2>/dev/null || echo "outside git"), $(uname -srm), $(date -u +%F)"
 if [ -z "$build" ]; then
     build=$PWD/build-gpu
     . tools/cards.sh
-    say "kernels: BW_GFX=$gfx BW_SM=$sm"
+    say "kernels: BW_GFX=$gfx BW_SM=$sm BW_PTX=$ptx"
     : >"$out/log"
     if command -v apt-get >/dev/null; then tools/packages.sh card "$([ $gfx = none ] || echo amd)" 2>&1 | tee -a "$out/log" || { show 30 "$out/log"; exit 1; }; fi
-    # shellcheck disable=SC2086
-    { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBW_GFX=$gfx -DBW_SM=$sm &&
-        cmake --build "$build" --target $programs $tests; } >>"$out/log" 2>&1 || { show 40 "$out/log"; exit 1; }
+    # gpu_top_k_test is a target only where the simulated card can be built
+    # shellcheck disable=SC2046,SC2086
+    { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBW_GFX=$gfx -DBW_SM="$sm" -DBW_PTX=$ptx &&
+        cmake --build "$build" --target help >"$out/targets" &&
+        cmake --build "$build" --target $programs $(for test in $tests; do grep -q "^$test:" "$out/targets" && echo "$test"; done)
+    } >>"$out/log" 2>&1 || { show 40 "$out/log"; exit 1; }
 fi
 [ -x "$build/bin/bw-conformance" ] && [ -x "$build/bin/beeswax" ] || { say "$build holds no bin/beeswax and bin/bw-conformance"; exit 1; }
 "$build/bin/beeswax" doctor 2>&1 | tee -a "$report"
@@ -88,15 +91,17 @@ say "on $device:"
 check "every kernel, libraries where a trial says so" families
 check "every kernel, no libraries" without
 check "MATMUL and convolutions, libraries wherever they can" always
-for test in $tests gpu_top_k_test; do
-    if [ -x "$build/tests/$test" ]; then check "$test" above "$test"; elif [ "$test" != gpu_top_k_test ]; then skip "$test: not built"; fi
+for test in $tests; do
+    if [ -x "$build/tests/$test" ]; then check "$test" above "$test"; else skip "$test: not built"; fi
 done
 if [ -n "$quick" ]; then
     skip "the real model, memory and speed: --quick"
 elif model=$(tools/get_model.sh 2>"$out/log"); then
-    # the tokens that the CPU would choose, as devices.sh counts them: each in a step of its own, then in long steps
+    # the tokens that the CPU would choose, as devices.sh counts them: all alike whose two highest logits are more than 1.0
+    # apart, and of all 97% where each token has a step of its own. In long steps other kernels compute with other roundings
+    # than those that chose (the CPU, judging itself there, has 97.50%, a healthy H200 96.95%): there 95% is asked for
     check "SmolLM2, token by token" limited tools/compare/devices.sh "$build/tests/lm_argmax" "$model" cpu:0 "$device" 64 1
-    check "SmolLM2, 255 tokens in a step" limited tools/compare/devices.sh "$build/tests/lm_argmax" "$model" cpu:0 "$device" 64 255
+    check "SmolLM2, 255 tokens in a step" limited tools/compare/devices.sh "$build/tests/lm_argmax" "$model" cpu:0 "$device" 64 255 95
     check "loaded and freed 50 times" limited "$build/tests/lm_cycles" "$model" "$device" 50
     check "speed of SmolLM2" limited "$build/bin/beeswax" bench "$model" -d "$device" -p 2048 -n 128 --parallel 16 --json
     for type in f16 q8_0 q4_k; do

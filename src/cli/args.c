@@ -34,8 +34,8 @@ static bw_status bad_number(const cli_option *o, const char *text, bw_err *err)
     if (o->kind == CLI_U64)
         return bw_fail(err, BW_E_ARG, "--%s needs a whole number from 0 to 18446744073709551615, not \"%s\"", o->name,
                        text);
-    return bw_fail(err, BW_E_ARG, "--%s needs a %snumber from %.10g to %.10g, not \"%s\"", o->name,
-                   o->kind == CLI_I32 ? "whole " : "", o->min, o->max, text);
+    return bw_fail(err, BW_E_ARG, "--%s needs %sa %snumber from %.10g to %.10g, not \"%s\"", o->name,
+                   o->kind == CLI_AUTO ? "auto or " : "", o->kind == CLI_F32 ? "" : "whole ", o->min, o->max, text);
 }
 
 static bw_status set_choice(const cli_option *o, const char *text, int32_t *out, bw_err *err)
@@ -75,6 +75,10 @@ static bw_status set_value(const cli_option *o, const char *text, void *settings
         texts->items[texts->n++] = text;
         return BW_OK;
     case CLI_I32:
+    case CLI_AUTO:
+        *(int32_t *)out = 0;
+        if (o->kind == CLI_AUTO && strcmp(text, "auto") == 0)
+            return BW_OK;
         if (!bw_parse_i64(text, &i) || (double)i < o->min || (double)i > o->max)
             return bad_number(o, text, err);
         *(int32_t *)out = (int32_t)i;

@@ -23,6 +23,7 @@ typedef enum cli_kind {
     CLI_TEXT,  /* const char * */
     CLI_TEXTS, /* cli_texts: may be given several times */
     CLI_I32,   /* int32_t within min..max */
+    CLI_AUTO,  /* the same, or "auto": 0 */
     CLI_U64,   /* cli_u64 */
     CLI_F32,   /* float within min..max */
     CLI_CHOICE /* int32_t: the index of the word in `choices` */
@@ -46,7 +47,7 @@ typedef struct cli_option {
     size_t offset;              /* of the variable in the command's settings */
     const char *metavar;        /* the value's name in the help; NULL for flags */
     const char *help;           /* one line */
-    double min, max;            /* CLI_I32, CLI_F32 */
+    double min, max;            /* CLI_I32, CLI_AUTO, CLI_F32 */
     const char *const *choices; /* CLI_CHOICE; NULL-terminated */
 } cli_option;
 

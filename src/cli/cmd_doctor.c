@@ -9,6 +9,7 @@
 
 #include "bw_mem.h"
 #include "bw_probe.h"
+#include "library/bw_onednn.h"
 
 typedef struct doctor_settings {
     cli_common common;
@@ -186,6 +187,13 @@ static void judge_card(report *r, const bw_probe_backend *b, const bw_probe_card
              c->units, kind, c->code_object);
         return;
     }
+    const char *folder = getenv("BW_KERNEL_DIR");
+    if (folder && *folder) {
+        repair(find(r, LEVEL_BAD, c->device, "%s, %s, %s, %d units%s: BW_KERNEL_DIR (%.100s) holds no kernels for it",
+                    c->name, c->target, memory, c->units, kind, folder),
+               "unset BW_KERNEL_DIR");
+        return;
+    }
     finding *f =
         find(r, LEVEL_BAD, c->device, "%s, %s, %s, %d units%s: this build has no kernels for it (%s%s)", c->name,
              c->target, memory, c->units, kind, *b->code_objects ? "only for " : "none at all", b->code_objects);
@@ -197,9 +205,15 @@ static void judge_card(report *r, const bw_probe_backend *b, const bw_probe_card
 
 static void judge_environment(report *r, const bw_probe_backend *b)
 {
-    static const char *const amd[] = {"HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                      "BW_HIP_LIBRARY",           "BW_KERNEL_DIR",       NULL};
-    static const char *const nvidia[] = {"CUDA_VISIBLE_DEVICES", "BW_KERNEL_DIR", NULL};
+    static const char *const amd[] = {"HSA_OVERRIDE_GFX_VERSION",
+                                      "HIP_VISIBLE_DEVICES",
+                                      "ROCR_VISIBLE_DEVICES",
+                                      "BW_HIP_LIBRARY",
+                                      "BW_KERNEL_DIR",
+                                      "BW_DNN_LIBRARY",
+                                      NULL};
+    static const char *const nvidia[] = {"CUDA_VISIBLE_DEVICES", "BW_CUDA_LIBRARY", "BW_KERNEL_DIR", "BW_DNN_LIBRARY",
+                                         NULL};
     for (const char *const *name = is_amd(b) ? amd : nvidia; *name; name++) {
         const char *value = getenv(*name);
         if (value && *value)
@@ -228,7 +242,11 @@ static void judge_backend(report *r, const bw_probe_backend *b)
     for (int i = 0; i < BW_PROBE_LIBRARIES; i++) {
         const bw_probe_library *l = &r->probe->libraries[i];
         if (l->kind == b->kind)
-            find(r, LEVEL_NOTE, l->name, "%s (optional, %s)", *l->file ? l->file : "is not installed", l->use);
+            find(r, LEVEL_NOTE, l->name, "%s (optional, %s)",
+                 l->is_left_out ? "is left out: BW_GPU_LIBRARIES is 0"
+                 : *l->file     ? l->file
+                                : "cannot be loaded",
+                 l->use);
     }
 }
 
@@ -253,10 +271,12 @@ static void judge(report *r)
     for (int i = 0; i < BW_PROBE_BACKENDS; i++)
         judge_backend(r, &p->backends[i]);
     r->area = "CPU";
-    for (int i = 0; i < BW_PROBE_LIBRARIES; i++)
-        if (p->libraries[i].kind == BW_DEVICE_CPU)
-            find(r, LEVEL_NOTE, p->libraries[i].name, "%s (optional)",
-                 *p->libraries[i].file ? p->libraries[i].file : "is not installed");
+    const char *wish = getenv("BW_CPU_LIBRARIES"), *file = bw_onednn_file();
+    bool is_left_out = wish && strcmp(wish, "0") == 0;
+    find(r, LEVEL_NOTE, "oneDNN", "%s (optional)",
+         is_left_out ? "is left out: BW_CPU_LIBRARIES is 0"
+         : file      ? file
+                     : "is not taken: it is not installed, or this processor or build cannot use it");
 }
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */

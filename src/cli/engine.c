@@ -19,12 +19,15 @@ static const cli_option engine_options[] = {
      "type of the KV cache: f16, bf16 or q8_0 (default f16)", 0, 0, kv_names},
     {"batch", 'b', CLI_I32, offsetof(cli_engine_settings, n_batch), "N",
      "most tokens of one step; longer prompts are cut (default 512)", 1, 65536, NULL},
-    {"gpu-layers", 0, CLI_I32, offsetof(cli_engine_settings, n_gpu_layers), "N",
-     "layers on the GPU, the CPU computes the others (default: as many as fit)", 1, 1048576, NULL},
+    {"gpu-layers", 0, CLI_AUTO, offsetof(cli_engine_settings, n_gpu_layers), "N",
+     "layers on the GPU, the CPU computes the others (default: auto, as many as fit)", 1, 1048576, NULL},
     {"require-gpu", 0, CLI_FLAG, offsetof(cli_engine_settings, require_gpu), NULL,
      "refuse rather than let the CPU compute anything", 0, 0, NULL},
     {"device", 'd', CLI_TEXT, offsetof(cli_engine_settings, device), "NAME",
-     "where to compute: cpu:0, rocm:N, cuda:N (default: the first GPU that can be used, else the CPU)", 0, 0, NULL},
+     "where to compute: cpu:0, rocm:N, cuda:N; rocm or cuda alone is the best card of that kind (default: the best "
+     "GPU, "
+     "else the CPU)",
+     0, 0, NULL},
 };
 const cli_group cli_engine_group = {"Model", engine_options, sizeof engine_options / sizeof *engine_options};
 

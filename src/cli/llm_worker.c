@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,8 +50,9 @@ static const char usage_text[] =
     "  --hive-url URL         where heartbeats go (also --queen-url, --callback-url) [default: nowhere]\n"
     "  --backend NAME         cpu, rocm or cuda [default: from the program's name; under a name that says nothing the\n"
     "                         first GPU that can be used, else the CPU]\n"
-    "  --rocm-device N        AMD GPU (--cuda-device N: NVIDIA; --metal-device N: refused; --device N: of the "
-    "backend)\n"
+    "  --rocm-device N        AMD GPU (--cuda-device N: NVIDIA; --metal-device N: refused) [default: the discrete one\n"
+    "                         with most memory]\n"
+    "  --device N             the same of the backend's kind; also with a kind: rocm:N, cuda:N, cpu:0\n"
     "  --gpu-layers N         layers on the GPU, the CPU computes the others [default: auto, as many as fit]\n"
     "  --require-gpu          refuse to start where the CPU would have to compute anything\n"
     "  --local-mode           listen on 127.0.0.1 only, without a token\n"
@@ -108,16 +110,28 @@ static int parse_one(const worker_args *args, const flag *flags, size_t n_flags,
     return fail_usage(args, "unexpected argument '%.*s' found", (int)n, text);
 }
 
-/* A device's number from "1", "cuda:1" or "GPU-1". */
-static bool parse_device(const char *text, uint64_t *out)
+typedef struct device_wish {
+    const char *kind; /* "cpu", "rocm", "cuda", "metal"; "gpu": ROCm or CUDA; NULL: not said */
+    bool has_number;
+    uint64_t number; /* counts within the kind */
+} device_wish;
+
+/* "1", "cuda:1", "cuda", or as a hive numbers them "GPU-1", "CPU-0". */
+static bool parse_device(const char *text, device_wish *out)
 {
-    const char *digits = text;
+    static const char *const kinds[] = {"cpu", "rocm", "cuda", "metal", "gpu"};
+    *out = (device_wish){0};
     if (!(*text >= '0' && *text <= '9')) {
-        digits = text + strcspn(text, ":-");
-        if (*digits)
-            digits++;
+        size_t n = strcspn(text, ":-");
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (strlen(kinds[i]) == n && strncasecmp(kinds[i], text, n) == 0)
+                out->kind = kinds[i];
+        if (!out->kind || !text[n])
+            return out->kind != NULL;
+        text += n + 1;
     }
-    return bw_parse_u64(digits, out) && *out <= UINT32_MAX;
+    out->has_number = bw_parse_u64(text, &out->number) && out->number <= UINT32_MAX;
+    return out->has_number;
 }
 
 static bool parse_count(const char *text, int32_t *out)
@@ -132,6 +146,7 @@ static bool parse_count(const char *text, int32_t *out)
 static int check_args(worker_args *a)
 {
     uint64_t number;
+    device_wish wish;
     if (!a->worker_id || !a->model || !a->port)
         return fail_usage(a, "the following required arguments were not provided:%s%s%s",
                           a->worker_id ? "" : " --worker-id", a->model ? "" : " --model", a->port ? "" : " --port");
@@ -140,8 +155,9 @@ static int check_args(worker_args *a)
     a->port_number = (uint16_t)number;
     const char *const devices[] = {a->rocm_device, a->cuda_device, a->metal_device, a->device};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        if (devices[i] && !parse_device(devices[i], &number))
-            return fail_usage(a, "invalid device number '%s'", devices[i]);
+        if (devices[i] && !parse_device(devices[i], &wish))
+            return fail_usage(a, "invalid device '%s': a number is expected, or one behind its kind such as rocm:1",
+                              devices[i]);
     if (!parse_count(a->threads, &a->n_threads) || !parse_count(a->ctx, &a->n_ctx) ||
         !parse_count(a->parallel, &a->n_parallel))
         return fail_usage(a, "'--threads', '--ctx' and '--parallel' take whole numbers");
@@ -216,27 +232,66 @@ static int fail_sentence(const char *format, ...)
     return EXIT_FAILED;
 }
 
-/* Whether this GPU can be used: it is opened, and stays so for the engine. 0, or the exit code after a sentence. */
-static int try_gpu(worker_args *a, const char *kind, const char *number)
+static bool fits(const char *kind, const char *other)
 {
-    uint64_t index = 0;
-    bw_err err = {0};
-    if (number)
-        parse_device(number, &index);
-    snprintf(a->picked, sizeof a->picked, "%s:%u", kind, (unsigned)index);
-    if (bw_device_open(a->picked, 0, &a->opened, &err) != BW_OK)
-        return fail_sentence("%s; to compute on the processor, pass --backend cpu", err.text);
+    return strcmp(kind, other) == 0 || (strcmp(kind, "gpu") == 0 && strcmp(other, "cpu") != 0) ||
+           (strcmp(other, "gpu") == 0 && strcmp(kind, "cpu") != 0);
+}
+
+/* What the device flags and --backend say together. 0, or the exit code where they contradict each other. */
+static int read_wish(const worker_args *a, device_wish *w)
+{
+    const char *from = a->rocm_device ? "--rocm-device" : a->cuda_device ? "--cuda-device" : "--device";
+    const char *text = a->rocm_device ? a->rocm_device : a->cuda_device ? a->cuda_device : a->device;
+    const char *kind = a->rocm_device ? "rocm" : a->cuda_device ? "cuda" : NULL;
+    device_wish d = {0};
+    *w = d;
+    if (text)
+        parse_device(text, w);
+    if (kind && w->kind && !fits(kind, w->kind))
+        return fail_sentence("%s %s names a device of another kind; drop one of the two", from, text);
+    if (kind)
+        w->kind = kind;
+    if (kind && a->device) {
+        parse_device(a->device, &d);
+        if ((d.kind && !fits(d.kind, kind)) || (d.has_number && w->has_number && d.number != w->number))
+            return fail_sentence("%s %s and --device %s exclude each other; drop one of them", from, text, a->device);
+        if (d.has_number)
+            *w = (device_wish){kind, true, d.number};
+    }
+    if (a->backend && w->kind && !fits(w->kind, a->backend))
+        return fail_sentence("--backend %s and %s %s exclude each other; drop one of them", a->backend, from, text);
+    if (a->backend)
+        w->kind = a->backend;
     return 0;
 }
 
-/* Nothing was named: the first GPU that can be used, else the CPU and a notice. */
-static int pick_any(worker_args *a, const char **notice)
+/* Whether this GPU can be used: it is opened, and stays so for the engine. 0, or the exit code after a sentence.
+ * Without a number the best of the kind. */
+static int try_gpu(worker_args *a, const char *kind, const device_wish *w)
+{
+    bw_err err = {0};
+    snprintf(a->picked, sizeof a->picked, "%s", kind);
+    if (w->has_number)
+        snprintf(a->picked, sizeof a->picked, "%s:%u", kind, (unsigned)w->number);
+    if (bw_device_open(a->picked, 0, &a->opened, &err) != BW_OK)
+        return fail_sentence("%s; to compute on the processor, pass --backend cpu", err.text);
+    snprintf(a->picked, sizeof a->picked, "%s", bw_device_name(a->opened));
+    return 0;
+}
+
+/* No kind was named: the first GPU that can be used, or of its kind the one with the number; where there is none the
+ * CPU and a notice. A number that is given is never another card's. */
+static int pick_any(worker_args *a, const device_wish *w, const char **notice)
 {
     static char text[400];
     bw_err err = {0};
-    if (bw_device_choose_gpu(a->picked, &err) == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
+    bw_status status = bw_device_choose_gpu(NULL, a->picked, &err);
+    if (status == BW_OK && w->has_number)
+        return try_gpu(a, bw_str_starts(a->picked, "rocm") ? "rocm" : "cuda", w);
+    if (status == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
         return 0;
-    if (a->require_gpu)
+    if (a->require_gpu || w->kind)
         return fail_sentence("%s", err.text);
     snprintf(a->picked, sizeof a->picked, "cpu:0");
     snprintf(text, sizeof text, "no GPU can be used, computing on the CPU: %.340s", err.text);
@@ -250,29 +305,35 @@ static int pick_cpu(worker_args *a)
     return a->require_gpu ? fail_sentence("--require-gpu and the processor as backend exclude each other") : 0;
 }
 
-/* In this order: a device flag, --backend, the program's name; but --backend cpu is heeded in any case, so that whoever
- * always passes a device flag has a way to the processor. 0, or the exit code; *notice: NULL or what to tell users. */
+/* In this order: a device flag's kind, --backend, the program's name; but --backend cpu is heeded in any case, so that
+ * whoever always passes a device flag has a way to the processor. 0, or the exit code; *notice: NULL or what to tell
+ * users. */
 static int pick_backend(worker_args *a, const char **notice)
 {
-    char name = backend_of_name(a->name);
-    if (a->metal_device)
+    static const char *const known[] = {"cpu", "rocm", "cuda"};
+    const char name = backend_of_name(a->name);
+    device_wish w;
+    bool is_known = !a->backend;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        is_known = is_known || strcmp(a->backend, known[i]) == 0;
+    if (!is_known)
+        return fail_sentence("unknown backend '%s'; this build knows cpu, rocm and cuda", a->backend);
+    if (a->metal_device || (a->device && strncasecmp(a->device, "metal", 5) == 0))
         return fail_sentence("beeswax has no Metal backend; run it on Linux with --backend cpu");
     if (a->rocm_device && a->cuda_device)
         return fail_sentence("--rocm-device and --cuda-device exclude each other; drop one of them");
     if (a->backend && strcmp(a->backend, "cpu") == 0)
         return pick_cpu(a);
-    if (a->rocm_device)
-        return try_gpu(a, "rocm", a->rocm_device);
-    if (a->cuda_device)
-        return try_gpu(a, "cuda", a->cuda_device);
-    if (a->backend && strcmp(a->backend, "cpu") != 0 && strcmp(a->backend, "rocm") != 0 &&
-        strcmp(a->backend, "cuda") != 0)
-        return fail_sentence("unknown backend '%s'; this build knows cpu, rocm and cuda", a->backend);
-    if (a->backend)
-        return try_gpu(a, a->backend, a->device);
+    int code = read_wish(a, &w);
+    if (code)
+        return code;
+    if (w.kind && strcmp(w.kind, "cpu") == 0)
+        return w.number ? fail_sentence("device %s does not exist; there is one, cpu:0", a->device) : pick_cpu(a);
+    if (w.kind && strcmp(w.kind, "gpu") != 0)
+        return try_gpu(a, w.kind, &w);
     if (name == 'r' || name == 'n')
-        return try_gpu(a, name == 'r' ? "rocm" : "cuda", a->device);
-    return name == 'c' ? pick_cpu(a) : pick_any(a, notice);
+        return try_gpu(a, name == 'r' ? "rocm" : "cuda", &w);
+    return name == 'c' && !w.kind ? pick_cpu(a) : pick_any(a, &w, notice);
 }
 
 /* ---- loading and serving ---- */

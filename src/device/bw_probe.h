@@ -5,7 +5,7 @@
 
 #include "bw_device.h"
 
-enum { BW_PROBE_CARDS = 16, BW_PROBE_NODES = 40, BW_PROBE_LIBRARIES = 6, BW_PROBE_BACKENDS = 2 };
+enum { BW_PROBE_CARDS = 16, BW_PROBE_NODES = 40, BW_PROBE_LIBRARIES = 5, BW_PROBE_BACKENDS = 2 };
 
 typedef struct bw_probe_card {
     char device[16];      /* "rocm:0" */
@@ -45,7 +45,8 @@ typedef struct bw_probe_node {
 typedef struct bw_probe_library {
     bw_device_kind kind;
     const char *name, *use; /* "hipBLASLt", "matrix products" */
-    char file[64];          /* the one that loads; empty when none does */
+    bool is_left_out;       /* by BW_GPU_LIBRARIES=0 */
+    char file[128];         /* the one that loads; empty when none does */
 } bw_probe_library;
 
 typedef struct bw_probe {
@@ -65,8 +66,9 @@ void bw_probe_run(bw_probe *probe, const char *root, bool with_libraries);
 /* The version of the kernel driver, "in the kernel" where it has none of its own, "" where there is none. */
 void bw_probe_kernel_driver(bw_device_kind kind, const char *root, char version[64]);
 
-/* The GPU to use when none was named: ROCm before CUDA; then one that this build has kernels for, then a discrete one,
- * then that with most memory. BW_E_DEVICE, with what both runtimes say, when there is none. */
-bw_status bw_device_choose_gpu(char name[16], bw_err *err);
+/* The GPU to use when none was named, of a kind ("rocm", "cuda") or of any (NULL): ROCm before CUDA; then one that this
+ * build has kernels for, then a discrete one, then that with most memory. BW_E_DEVICE, with what the runtimes say, when
+ * there is none. */
+bw_status bw_device_choose_gpu(const char *kind, char name[16], bw_err *err);
 
 #endif

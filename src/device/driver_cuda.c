@@ -20,6 +20,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bw_err load_error;
+static char library_name[128]; /* the one that was loaded */
 
 static void load_once(void)
 {
@@ -32,6 +33,7 @@ static void load_once(void)
                 "%s cannot be loaded: no NVIDIA driver is installed here, or the container was not given it", name);
         return;
     }
+    snprintf(library_name, sizeof library_name, "%s", name);
     const char *missing = NULL;
 #define CU(name, arguments)                                                                                            \
     *(void **)&cu.name = dlsym(library, #name);                                                                        \
@@ -74,7 +76,7 @@ static int cuda_count(int *n)
 
 static const char *cuda_library(void)
 {
-    return cu.cuInit ? "libcuda.so.1" : "";
+    return library_name;
 }
 
 /* 13000 is 13.0: the newest CUDA that the driver serves. The driver's own version stands in /proc (probe.c). */

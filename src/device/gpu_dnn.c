@@ -316,14 +316,35 @@ static bool is_wish(const char *text)
     return wish && strcmp(wish, text) == 0;
 }
 
-static const dnn_api *load(const char *const *files)
+enum { ROW_MIOPEN, ROW_CUDNN };
+static const bw_gpu_library_row library_rows[BW_GPU_DNNS] = {
+    [ROW_MIOPEN] = {BW_DEVICE_ROCM, "MIOpen", "convolutions", {"libMIOpen.so.1"}},
+    [ROW_CUDNN] = {BW_DEVICE_CUDA, "cuDNN", "convolutions", {"libcudnn.so.9", "libcudnn.so.8"}},
+};
+
+/* NULL: the library is looked for by its own names. */
+static const char *wanted_file(void)
 {
-    const char *wish = getenv("BW_DNN_LIBRARY");
-    const char *const named[] = {wish, NULL};
+    const char *file = getenv("BW_DNN_LIBRARY");
+    return file && *file ? file : NULL;
+}
+
+bw_gpu_library_row bw_gpu_dnn_row_of(int i)
+{
+    bw_gpu_library_row row = library_rows[i];
+    const char *wish = wanted_file();
+    if (wish || is_wish("0"))
+        row = (bw_gpu_library_row){row.kind, row.name, row.use, {is_wish("0") ? NULL : wish}};
+    return row;
+}
+
+static const dnn_api *load(int i)
+{
+    const bw_gpu_library_row row = bw_gpu_dnn_row_of(i);
     void *library = NULL;
-    for (files = wish ? named : files; *files && !library; files++)
+    for (const char *const *files = row.files; *files && !library; files++)
         library = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
-    if (!library && wish)
+    if (!library && wanted_file())
         bw_log_warn("BW_DNN_LIBRARY: %s", dlerror());
     if (!library)
         return NULL;
@@ -332,12 +353,12 @@ static const dnn_api *load(const char *const *files)
 
 static void load_cuda(void)
 {
-    loaded_cuda = load((const char *const[]){"libcudnn.so.9", "libcudnn.so.8", NULL});
+    loaded_cuda = load(ROW_CUDNN);
 }
 
 static void load_hip(void)
 {
-    loaded_hip = load((const char *const[]){"libMIOpen.so.1", NULL});
+    loaded_hip = load(ROW_MIOPEN);
 }
 
 struct bw_gpu_dnn {

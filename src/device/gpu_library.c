@@ -41,7 +41,7 @@ enum { R_32F = 0, R_16F = 2, R_16BF = 14 }; /* cudaDataType, hipDataType */
               const void *algorithm, void *workspace, size_t workspace_bytes, void *stream))
 
 typedef struct lt_library {
-    const char *prefix, *files[4];
+    const char *prefix;
     int no_memory; /* the status that says so */
     int compute_32f, op_none, op_transposed;
     int desc_op_a, desc_op_b;           /* attributes of a product */
@@ -55,7 +55,6 @@ typedef struct lt_library {
 } lt_library;
 
 static lt_library cublas_lt = {.prefix = "cublasLt",
-                               .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
                                .no_memory = 3,
                                .compute_32f = 68,
                                .op_none = 0,
@@ -68,7 +67,6 @@ static lt_library cublas_lt = {.prefix = "cublasLt",
                                .wish_reduction = 3,
                                .wish_align_a = 5};
 static lt_library hipblas_lt = {.prefix = "hipblasLt",
-                                .files = {"libhipblaslt.so.1", "libhipblaslt.so.0"},
                                 .no_memory = 2,
                                 .compute_32f = 2,
                                 .op_none = 111,
@@ -98,17 +96,39 @@ static struct {
 static size_t (*cublas_lt_version)(void);
 static int (*hipblas_lt_version)(void *handle, int *version);
 
-static void *open_first(const char *const *files)
+/* The files of ROCm 7 and 6, of CUDA 13 and 12. */
+enum { ROW_CUBLAS_LT, ROW_HIPBLAS_LT, ROW_ROCBLAS };
+static const bw_gpu_library_row library_rows[BW_GPU_LIBRARIES] = {
+    [ROW_CUBLAS_LT] = {BW_DEVICE_CUDA, "cuBLASLt", "matrix products", {"libcublasLt.so.13", "libcublasLt.so.12"}},
+    [ROW_HIPBLAS_LT] = {BW_DEVICE_ROCM, "hipBLASLt", "matrix products", {"libhipblaslt.so.1", "libhipblaslt.so.0"}},
+    [ROW_ROCBLAS] = {BW_DEVICE_ROCM, "rocBLAS", "matrix products", {"librocblas.so.5", "librocblas.so.4"}},
+};
+
+static bool are_left_out(void)
+{
+    const char *wish = getenv("BW_GPU_LIBRARIES");
+    return wish && strcmp(wish, "0") == 0;
+}
+
+bw_gpu_library_row bw_gpu_library_row_of(int i)
+{
+    bw_gpu_library_row row = library_rows[i];
+    if (are_left_out())
+        row.files[0] = NULL;
+    return row;
+}
+
+static void *open_first(int row)
 {
     void *library = NULL;
-    for (; *files && !library; files++)
+    for (const char *const *files = library_rows[row].files; *files && !library; files++)
         library = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
     return library;
 }
 
 static void load_lt(lt_library *l)
 {
-    void *library = open_first(l->files);
+    void *library = open_first(l == &cublas_lt ? ROW_CUBLAS_LT : ROW_HIPBLAS_LT);
     if (!library)
         return;
     char name[64];
@@ -128,7 +148,7 @@ static void load_lt(lt_library *l)
 
 static void load_rocblas(void)
 {
-    void *library = open_first((const char *const[]){"librocblas.so.5", "librocblas.so.4", NULL});
+    void *library = open_first(ROW_ROCBLAS);
     if (!library)
         return;
     *(void **)&rocblas.create = dlsym(library, "rocblas_create_handle");
@@ -190,7 +210,7 @@ static void free_plan(const lt_library *lt, lt_plan *plan)
 static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
 {
     const char *wish = getenv("BW_GPU_LIBRARIES");
-    if (wish && strcmp(wish, "0") == 0)
+    if (are_left_out())
         return;
     l->is_forced = wish && strcmp(wish, "always") == 0;
     pthread_once(g->device.kind == BW_DEVICE_CUDA ? &once_cuda : &once_hip,

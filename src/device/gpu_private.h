@@ -84,8 +84,18 @@ bw_status bw_gpu_download_later(bw_device *device, void *host_dst, const void *s
 void bw_gpu_memory_deinit(bw_gpu *g);
 /* gpu_library.c */
 void bw_gpu_library_close(bw_gpu *g);
+/* A vendor's library as it is opened: the first of its files that is there, NULL-terminated; none where the environment
+ * leaves it out. */
+typedef struct bw_gpu_library_row {
+    bw_device_kind kind;
+    const char *name, *use; /* "hipBLASLt", "matrix products" */
+    const char *files[4];
+} bw_gpu_library_row;
+enum { BW_GPU_LIBRARIES = 3, BW_GPU_DNNS = 2 };
+bw_gpu_library_row bw_gpu_library_row_of(int i); /* 0 to BW_GPU_LIBRARIES - 1 */
 /* gpu_dnn.c */
 void bw_gpu_dnn_close(bw_gpu *g);
+bw_gpu_library_row bw_gpu_dnn_row_of(int i); /* 0 to BW_GPU_DNNS - 1 */
 /* "hipblasLt 1200", "no library". Loads it. */
 void bw_gpu_library_version(bw_gpu *g, char out[64]);
 /* gpu_choices.c */

@@ -132,7 +132,7 @@ static bw_status unpack(const bw_code_object *o, bw_kernel_images *images, bw_er
 #endif
 }
 
-void bw_kernel_images_choose(const char *card, char target[32])
+static void choose_own(const char *card, char target[32])
 {
     target[0] = 0;
     for (int i = 0; i < bw_n_code_objects; i++)
@@ -141,7 +141,7 @@ void bw_kernel_images_choose(const char *card, char target[32])
 
 static bw_status open_own(const char *label, const char *card, bw_kernel_images *images, bw_err *err)
 {
-    bw_kernel_images_choose(card, images->target);
+    choose_own(card, images->target);
     for (int i = 0; i < bw_n_code_objects; i++)
         if (strcmp(bw_code_objects[i].target, images->target) == 0)
             return unpack(&bw_code_objects[i], images, err);
@@ -162,6 +162,17 @@ static bool parse_file_name(const char *name, char family[32], char target[32])
     snprintf(family, 32, "%.*s", (int)(dot - name), name);
     snprintf(target, 32, "%.*s", (int)(last - dot - 1), dot + 1);
     return family[0] && target[0];
+}
+
+static void choose_in_folder(DIR *list, const char *card, char best[32])
+{
+    char family[32], target[32];
+    const struct dirent *entry;
+    best[0] = 0;
+    while ((entry = readdir(list))) /* NOLINT(concurrency-mt-unsafe): of a stream of our own */
+        if (parse_file_name(entry->d_name, family, target))
+            prefer(card, target, best);
+    rewinddir(list);
 }
 
 /* Drivers are given no size and would read past the end of a file that was cut short: an ELF's table of sections is the
@@ -203,15 +214,10 @@ static bw_status read_folder(const char *folder, DIR *list, bw_kernel_images *im
 static bw_status open_folder(const char *label, const char *card, const char *folder, bw_kernel_images *images,
                              bw_err *err)
 {
-    char family[32], target[32];
     DIR *list = opendir(folder);
     if (!list)
         return bw_fail(err, BW_E_IO, "%s: BW_KERNEL_DIR is %s, which cannot be read", label, folder);
-    const struct dirent *entry;
-    while ((entry = readdir(list))) /* NOLINT(concurrency-mt-unsafe): of a stream of our own */
-        if (parse_file_name(entry->d_name, family, target))
-            prefer(card, target, images->target);
-    rewinddir(list);
+    choose_in_folder(list, card, images->target);
     bw_status status = images->target[0] ? read_folder(folder, list, images, err)
                                          : bw_fail(err, BW_E_DEVICE, "%s: BW_KERNEL_DIR (%s) holds no kernels for %s",
                                                    label, folder, card);
@@ -219,12 +225,31 @@ static bw_status open_folder(const char *label, const char *card, const char *fo
     return status;
 }
 
+/* NULL: this program's own are taken. */
+static const char *wanted_folder(void)
+{
+    const char *folder = getenv("BW_KERNEL_DIR");
+    return folder && *folder ? folder : NULL;
+}
+
+void bw_kernel_images_choose(const char *card, char target[32])
+{
+    const char *folder = wanted_folder();
+    DIR *list = folder ? opendir(folder) : NULL;
+    target[0] = 0;
+    if (!folder)
+        choose_own(card, target);
+    if (!list)
+        return;
+    choose_in_folder(list, card, target);
+    closedir(list);
+}
+
 bw_status bw_kernel_images_open(const char *label, const char *card, bw_kernel_images *images, bw_err *err)
 {
     *images = (bw_kernel_images){0};
-    const char *folder = getenv("BW_KERNEL_DIR");
-    bw_status status =
-        folder && *folder ? open_folder(label, card, folder, images, err) : open_own(label, card, images, err);
+    const char *folder = wanted_folder();
+    bw_status status = folder ? open_folder(label, card, folder, images, err) : open_own(label, card, images, err);
     if (status != BW_OK)
         bw_kernel_images_close(images);
     return status;

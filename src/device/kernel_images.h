@@ -21,7 +21,7 @@ typedef struct bw_kernel_images {
     int n_images;
 } bw_kernel_images;
 
-/* The target among this program's code objects that a card ("gfx1100", "sm_90") runs best; empty when there is none. */
+/* The target that bw_kernel_images_open would take for a card ("gfx1100", "sm_90"); empty when there is none. */
 void bw_kernel_images_choose(const char *card, char target[32]);
 
 /* label: the card, for errors; card: its target. What a card runs, best first: its own target; "sm_90" also an earlier

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "gpu_driver.h"
+#include "gpu_private.h"
 #include "kernel_images.h"
 
 enum { PATH_BYTES = 512 };
@@ -218,35 +219,21 @@ static void look_at_nvidia(bw_probe *p, const char *root)
 
 /* ---- libraries --------------------------------------------------------------------------------------------------- */
 
+/* Those that the backend would open, by its own lists. */
 static void look_for_libraries(bw_probe *p)
 {
-    /* names from the newest on: ROCm 7, 6, 5; CUDA 13, 12, 11; cuDNN 9, 8; oneDNN 3, 2 */
-    static const struct {
-        bw_device_kind kind;
-        const char *name, *use, *files[5];
-    } list[BW_PROBE_LIBRARIES] = {
-        {BW_DEVICE_ROCM, "hipBLASLt", "matrix products", {"libhipblaslt.so.1", "libhipblaslt.so.0"}},
-        {BW_DEVICE_ROCM,
-         "rocBLAS",
-         "matrix products",
-         {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"}},
-        {BW_DEVICE_ROCM, "MIOpen", "convolutions", {"libMIOpen.so.1"}},
-        {BW_DEVICE_CUDA,
-         "cuBLASLt",
-         "matrix products",
-         {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"}},
-        {BW_DEVICE_CUDA, "cuDNN", "convolutions", {"libcudnn.so.9", "libcudnn.so.8"}},
-        {BW_DEVICE_CPU, "oneDNN", "on the processor", {"libdnnl.so.3", "libdnnl.so.2"}},
-    };
+    _Static_assert(BW_PROBE_LIBRARIES == BW_GPU_LIBRARIES + BW_GPU_DNNS, "one for each row");
     for (int i = 0; i < BW_PROBE_LIBRARIES; i++) {
+        const bw_gpu_library_row row =
+            i < BW_GPU_LIBRARIES ? bw_gpu_library_row_of(i) : bw_gpu_dnn_row_of(i - BW_GPU_LIBRARIES);
         bw_probe_library *l = &p->libraries[i];
-        *l = (bw_probe_library){.kind = list[i].kind, .name = list[i].name, .use = list[i].use};
-        for (int k = 0; k < 5 && list[i].files[k] && !*l->file; k++) {
+        *l = (bw_probe_library){.kind = row.kind, .name = row.name, .use = row.use, .is_left_out = !row.files[0]};
+        for (const char *const *file = row.files; *file && !*l->file; file++) {
             /* it stays: what a C++ runtime made when it was loaded is lost with it */
-            void *library = dlopen(list[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+            void *library = dlopen(*file, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
             if (!library)
                 continue;
-            snprintf(l->file, sizeof l->file, "%s", list[i].files[k]);
+            snprintf(l->file, sizeof l->file, "%s", *file);
             dlclose(library);
         }
     }
@@ -291,16 +278,22 @@ static void begin_backends(bw_probe_backend backends[BW_PROBE_BACKENDS])
         backends[i] = (bw_probe_backend){.kind = drivers[i]->kind, .name = drivers[i]->kind_name, .n_on_bus = -1};
 }
 
-bw_status bw_device_choose_gpu(char name[16], bw_err *err)
+bw_status bw_device_choose_gpu(const char *kind, char name[16], bw_err *err)
 {
     bw_probe_backend backends[BW_PROBE_BACKENDS];
+    const char *why[BW_PROBE_BACKENDS] = {"", ""};
+    int n_why = 0;
     begin_backends(backends);
-    for (int i = 0; i < BW_PROBE_BACKENDS; i++)
+    for (int i = 0; i < BW_PROBE_BACKENDS; i++) {
+        if (kind && strcmp(kind, drivers[i]->kind_name) != 0)
+            continue;
         look_at_cards(&backends[i], drivers[i]);
+        why[n_why++] = backends[i].why;
+    }
     const bw_probe_card *best = choose(backends);
     if (!best)
-        return bw_fail(err, BW_E_DEVICE, "there is no GPU that can be used: %.140s; %.140s", backends[0].why,
-                       backends[1].why);
+        return bw_fail(err, BW_E_DEVICE, "there is no GPU that can be used: %.140s%s%.140s", why[0],
+                       n_why > 1 ? "; " : "", why[1]);
     snprintf(name, 16, "%s", best->device);
     return BW_OK;
 }

@@ -41,7 +41,7 @@ bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device,
         return bw_device_open(name, n_threads, device, err);
     char gpu[16];
     bw_err why = {0};
-    if (bw_device_choose_gpu(gpu, &why) != BW_OK) {
+    if (bw_device_choose_gpu(NULL, gpu, &why) != BW_OK) {
         bw_log_info("computing on the CPU: %s", why.text);
         return bw_device_open("cpu:0", n_threads, device, err);
     }

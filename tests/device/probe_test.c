@@ -115,7 +115,7 @@ static void chooses(const char *cards, const char *device)
     bw_err err = {0};
     char name[16] = "";
     setenv("FAKE_HIP_CARDS", cards, 1);
-    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, device) == 0, cards);
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_OK && strcmp(name, device) == 0, cards);
     bw_probe_run(&probe, "", false);
     must(strcmp(probe.default_device, device) == 0, cards);
 }
@@ -137,6 +137,18 @@ static void check_choice(void)
     chooses("48,0,gfx1030 16,0,gfx1100:sramecc- 16,0,gfx1100", "rocm:1"); /* one with kernels, the first */
 }
 
+/* The best of a kind, which is what a kind without a number opens. Nothing is built for gfx803, so opening says which
+ * card it tried. */
+static void chooses_of(const char *kind, const char *cards, const char *device)
+{
+    bw_err err = {0};
+    char name[16] = "";
+    bw_device *opened;
+    setenv("FAKE_HIP_CARDS", cards, 1);
+    must(bw_device_choose_gpu(kind, name, &err) == BW_OK && strcmp(name, device) == 0, cards);
+    must(bw_device_open(kind, 0, &opened, &err) != BW_OK && strstr(err.text, device), err.text);
+}
+
 /* Without NVIDIA's driver. */
 static void hide_cuda(void)
 {
@@ -150,6 +162,11 @@ static void check_amd_alone(void)
     hide_cuda();
     check_choice();
     chooses("8,0,gfx906 16,0,gfx1030", "rocm:1"); /* opening it says what is missing */
+    chooses_of("rocm", "2,1,gfx803 24,0,gfx803", "rocm:1");
+    chooses_of("rocm", "24,0,gfx803 2,1,gfx803", "rocm:0");
+    must(bw_device_choose_gpu("cuda", name, &err) == BW_E_DEVICE && strstr(err.text, "/nowhere/libcuda.so.1") &&
+             !strstr(err.text, "; "),
+         "no card of NVIDIA's, and only why that");
     bw_probe_run(&probe, "", false);
     must(*probe.backends[0].cards[1].code_object == 0, "no kernels");
     must(!probe.backends[1].is_loaded && probe.backends[1].n_cards == 0 &&
@@ -159,7 +176,8 @@ static void check_amd_alone(void)
     bw_probe_run(&probe, "", false);
     must(probe.backends[0].is_loaded && probe.backends[0].n_cards == 0 && *probe.backends[0].why, "no cards, and why");
     must(*probe.default_device == 0, "no default");
-    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"), "no choice");
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_E_DEVICE && strstr(err.text, "no GPU that can be used"),
+         "no choice");
 }
 
 /* With whatever this machine has of NVIDIA's: a card that has kernels comes before one that has none, and is all there
@@ -176,9 +194,9 @@ static void check_amd_beside_this_machine(void)
         has_kernels = has_kernels || *nvidia->cards[i].code_object;
     must(nvidia->n_cards == 0 ? *nvidia->why != 0 : *nvidia->library != 0 && *nvidia->runtime != 0, "why, or what");
     must(strncmp(probe.default_device, has_kernels ? "cuda:" : "rocm:1", has_kernels ? 5 : 7) == 0, "the default");
-    must(bw_device_choose_gpu(name, &err) == BW_OK && strcmp(name, probe.default_device) == 0, "the same choice");
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_OK && strcmp(name, probe.default_device) == 0, "the same choice");
     setenv("FAKE_HIP_CARDS", "", 1);
-    bw_status status = bw_device_choose_gpu(name, &err);
+    bw_status status = bw_device_choose_gpu(NULL, name, &err);
     must(nvidia->n_cards > 0 ? status == BW_OK && strncmp(name, "cuda:", 5) == 0 : status == BW_E_DEVICE,
          "the choice without an AMD card");
 }
@@ -192,10 +210,11 @@ static void check_both(void)
     chooses("16,0,gfx1100", "rocm:0");
     chooses("16,0,gfx1030", "cuda:0");
     chooses("", "cuda:0");
+    must(bw_device_choose_gpu("rocm", name, &err) == BW_E_DEVICE, "of the kind that was named only");
     bw_probe_run(&probe, "", false);
     const bw_probe_backend *nvidia = &probe.backends[1];
     must(nvidia->n_cards == 2 && strcmp(nvidia->cards[0].code_object, "ptx_80") == 0 && nvidia->cards[1].units == 132 &&
-             strcmp(nvidia->runtime, "13.2") == 0,
+             strcmp(nvidia->runtime, "13.2") == 0 && strcmp(nvidia->library, getenv("BW_CUDA_LIBRARY")) == 0,
          "NVIDIA's cards");
     setenv("FAKE_HIP_FAIL", "cuDeviceGetName", 1);
     bw_probe_run(&probe, "", false);
@@ -203,7 +222,67 @@ static void check_both(void)
     setenv("FAKE_HIP_FAIL", "hipGetDeviceCount", 1);
     bw_probe_run(&probe, "", false);
     must(nvidia->n_cards == 0 && strstr(nvidia->why, "invalid value"), "cards that cannot be counted");
-    must(bw_device_choose_gpu(name, &err) == BW_E_DEVICE, "no choice");
+    must(bw_device_choose_gpu(NULL, name, &err) == BW_E_DEVICE, "no choice");
+}
+
+/* BW_KERNEL_DIR's files in place of what the build embeds, in what a card gets and in the choice. */
+static void check_kernel_folder(void)
+{
+    char folder[300];
+    hide_cuda();
+    put("/kernels/affine.gfx1030.hsaco", "");
+    snprintf(folder, sizeof folder, "%s/kernels", root);
+    setenv("BW_KERNEL_DIR", folder, 1);
+    chooses("8,0,gfx1030 16,0,gfx1100", "rocm:0");
+    const bw_probe_card *c = probe.backends[0].cards;
+    must(strcmp(c[0].code_object, "gfx1030") == 0 && *c[1].code_object == 0, "the folder's kernels, and no others");
+    setenv("BW_KERNEL_DIR", "/nowhere", 1);
+    chooses("8,0,gfx1030 16,0,gfx1100", "rocm:1");
+    must(*c[0].code_object == 0 && *c[1].code_object == 0, "no folder, no kernels");
+    setenv("BW_KERNEL_DIR", "", 1);
+    chooses("8,0,gfx1100 16,0,gfx1030", "rocm:0");
+}
+
+static const bw_probe_library *library(const char *name)
+{
+    for (int i = 0; i < BW_PROBE_LIBRARIES; i++)
+        if (strcmp(probe.libraries[i].name, name) == 0)
+            return &probe.libraries[i];
+    must(false, name);
+    return NULL;
+}
+
+/* What is shown is what the backend opens: files that it never asks for do not count, and the environment's wishes do.
+ * BW_TEST_LIBRARIES is where the loader looks first (LD_LIBRARY_PATH). */
+static void check_libraries(void)
+{
+    static const char *const files[] = {"librocblas.so.3", "librocblas.so.0", "libcublasLt.so.11", "libMIOpen.so.1"};
+    const char *folder = getenv("BW_TEST_LIBRARIES"), *fake = getenv("BW_HIP_LIBRARY");
+    char path[1024];
+    hide_cuda();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        unlink(path);
+        must(symlink(fake, path) == 0, path);
+    }
+    bw_probe_run(&probe, "", true);
+    must(!strstr(library("rocBLAS")->file, ".so.3") && !strstr(library("rocBLAS")->file, ".so.0"), "rocBLAS");
+    must(!strstr(library("cuBLASLt")->file, ".so.11"), "cuBLASLt");
+    must(strcmp(library("MIOpen")->file, "libMIOpen.so.1") == 0 && !library("MIOpen")->is_left_out, "MIOpen");
+    must(library("cuDNN")->kind == BW_DEVICE_CUDA && library("hipBLASLt")->kind == BW_DEVICE_ROCM, "kinds");
+    setenv("BW_DNN_LIBRARY", "", 1); /* as if it were not set */
+    bw_probe_run(&probe, "", true);
+    must(strcmp(library("MIOpen")->file, "libMIOpen.so.1") == 0, "BW_DNN_LIBRARY that is empty");
+    setenv("BW_DNN_LIBRARY", fake, 1);
+    bw_probe_run(&probe, "", true);
+    must(strcmp(library("MIOpen")->file, fake) == 0 && strcmp(library("cuDNN")->file, fake) == 0, "BW_DNN_LIBRARY");
+    setenv("BW_DNN_LIBRARY", "/nowhere", 1);
+    bw_probe_run(&probe, "", true);
+    must(*library("MIOpen")->file == 0 && *library("cuDNN")->file == 0, "BW_DNN_LIBRARY that is not there");
+    setenv("BW_GPU_LIBRARIES", "0", 1);
+    bw_probe_run(&probe, "", true);
+    for (int i = 0; i < BW_PROBE_LIBRARIES; i++)
+        must(probe.libraries[i].is_left_out && *probe.libraries[i].file == 0, "BW_GPU_LIBRARIES=0");
 }
 
 static void check_no_library(void)
@@ -228,6 +307,8 @@ static void test_cards(void **state)
     bw_test_in_child(check_amd_alone);
     bw_test_in_child(check_amd_beside_this_machine);
     bw_test_in_child(check_both);
+    bw_test_in_child(check_kernel_folder);
+    bw_test_in_child(check_libraries);
     bw_test_in_child(check_no_library);
     bw_test_in_child(check_broken_card);
 }

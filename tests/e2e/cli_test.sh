@@ -62,6 +62,9 @@ same() { if [ "$1" = "$2" ]; then pass; else fail "$3: \"$1\" is not \"$2\""; fi
 run 0; prints '^Usage: beeswax COMMAND'
 run 0 --version; prints '^beeswax [0-9]*\.[0-9]*\.[0-9]*$'
 run 0 help; prints 'quantize'
+for command in run chat serve bench; do
+    run 0 help $command; prints '--gpu-layers N'; prints 'auto, as many as'
+done
 for command in run chat serve bench inspect quantize devices doctor; do
     run 0 help $command; prints "^Usage: beeswax $command"; prints '  -h, --help'
     run 0 $command --help; prints "^Usage: beeswax $command"
@@ -86,6 +89,8 @@ run 2 run "$tiny" x --top-p 1.5; says '--top-p needs a number'
 run 2 run "$tiny" x --seed -1; says '--seed needs a whole number'
 run 2 run "$tiny" x --kv q3; says '--kv must be one of f16, bf16, q8_0'
 run 2 run "$tiny" x --threads 0; says '--threads needs'
+run 2 run "$tiny" x --gpu-layers x; says '--gpu-layers needs auto or a whole number from 1'
+run 2 run "$tiny" x --gpu-layers 0; says '--gpu-layers needs auto or a whole number from 1'
 run 2 run "$tiny" x --quiet=1; says '--quiet takes no value'
 run 2 run "$tiny" x --chat --raw; says 'exclude each other'
 run 2 run "$tiny" x --raw --system y; says 'leave --raw out'
@@ -141,7 +146,7 @@ for kv in f16 bf16 q8_0; do
     run 0 run "$tiny" -p abc -n 4 --kv $kv
 done
 for option in "--top-k 3" "--top-p 0.5" "--min-p 0.2" "--repeat-penalty 1.3" "--system hello" "--chat" "--ignore-eos" \
-    "--stop q --stop z" "--verbose" "--log-json" "-n 0"; do
+    "--stop q --stop z" "--verbose" "--log-json" "-n 0" "--gpu-layers auto" "--gpu-layers=auto --device cpu:0"; do
     # shellcheck disable=SC2086
     run 0 run "$tiny" -p abc -n 4 $option
 done
@@ -218,6 +223,8 @@ chat 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\nabc\n' "$tiny" -n 4 
 same $got 1 "$what, too long"
 says 'context'
 same "$(wc -l <"$dir/out")" 1 "$what: the next line is answered"
+chat 'abc\n' "$tiny" -n 2 --gpu-layers auto
+same $got 0 "$what"
 chat 'abc\n' "$no_vocab"
 same $got 1 "$what, no tokenizer"
 
@@ -233,7 +240,7 @@ run 0 bench "$no_vocab" -p 8 -n 4 -r 1; prints '^prompt '; prints '^generation '
 run 0 bench "$no_vocab" -p 0 -n 4 -r 1 --no-bandwidth --json
 if grep -q prompt_tokens_per_s "$dir/out"; then fail "$what: a number that was not asked for"; else pass; fi
 run 0 bench "$no_vocab" -p 8 -n 0 -r 1 --no-bandwidth
-run 0 bench "$no_vocab" -p 8 -n 1 -r 1 --no-bandwidth
+run 0 bench "$no_vocab" -p 8 -n 1 -r 1 --no-bandwidth --gpu-layers auto
 run 0 bench "$no_vocab" -p 8 -n 4 -r 1 --no-bandwidth --profile; prints '^linear '
 run 1 bench "$no_vocab" -p 100 --ctx 50; one_sentence
 
@@ -298,6 +305,17 @@ if [ ! -e /proc/driver/nvidia ]; then
     if [ -n "$fake_hip" ]; then
         hip=$fake_hip
         doctor 1; prints 'ok .*HIP runtime .*version 6.0.32831'; prints 'bad .*rocm:0 .*gfx1030, 64.0 GiB'; prints '-> cmake .*-DBW_GFX=gfx1030'
+        mkdir "$dir/kernels" && : >"$dir/kernels/affine.gfx1030.hsaco"
+        export BW_KERNEL_DIR="$dir/kernels"
+        doctor 0; prints 'ok .*rocm:0 .*gets the kernels for gfx1030'; prints '^rocm:0 can be used'
+        arch=gfx1100
+        doctor 1; prints 'bad .*rocm:0 .*BW_KERNEL_DIR (.*kernels) holds no kernels for it'; prints '-> unset BW_KERNEL_DIR'
+        unset BW_KERNEL_DIR
+        export BW_GPU_LIBRARIES=0 BW_CPU_LIBRARIES=0
+        doctor 1; prints 'MIOpen .*is left out: BW_GPU_LIBRARIES is 0'; prints 'oneDNN .*is left out: BW_CPU_LIBRARIES is 0'
+        unset BW_GPU_LIBRARIES BW_CPU_LIBRARIES
+        arch=gfx1030
+        doctor 1
         arch=$(sed -n 's/.*only for \(gfx[0-9a-f]*\).*/\1/p' "$dir/out" | head -1)
         if [ -n "$arch" ]; then
             doctor 0; prints "ok .*rocm:0 .*gets the kernels for $arch"; prints '^rocm:0 can be used'
@@ -379,7 +397,7 @@ if command -v curl >/dev/null; then
     prints '"completion_tokens": *5'
     prints '"model": *"bee"'
     stop TERM
-    serve "$tiny" --token secret --parallel 2 --ctx 64 --queue 3 --kv-tokens 128
+    serve "$tiny" --token secret --parallel 2 --gpu-layers auto --ctx 64 --queue 3 --kv-tokens 128
     what='beeswax serve --token'
     same "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/models")" 401 "$what: without it"
     same "$(curl -s -o /dev/null -w '%{http_code}' -H 'Authorization: Bearer secret' "$url/v1/models")" 200 "$what"

@@ -50,7 +50,12 @@ on 1 --device rocm:1; says 'rocm:1' 'run --device rocm:1'
 on 1 --device cpu:0 --require-gpu; says 'a GPU is required' 'run on the CPU with --require-gpu'
 timeout 60 "$beeswax" devices >"$dir/out" 2>"$dir/err"
 same $? 0 'devices: exit code'
-prints 'rocm:0' devices; prints 'simulated GPU' devices
+prints 'rocm:0' devices; prints 'simulated GPU' devices; prints '(the first choice)' devices
+timeout 60 "$beeswax" doctor >"$dir/out" 2>"$dir/err" # the kernels lie in BW_KERNEL_DIR
+same $? 0 'doctor: exit code'
+prints '^rocm:0 can be used' doctor
+(unset BW_KERNEL_DIR; timeout 60 "$beeswax" doctor >"$dir/out" 2>"$dir/err")
+prints 'rocm:0 .*this build has no kernels for it' 'doctor without BW_KERNEL_DIR'
 
 if ! command -v curl >/dev/null; then
     echo 'SKIPPED: the servers on a simulated card: there is no curl'
@@ -149,7 +154,7 @@ else
     echo 'SKIPPED: heartbeats from a simulated card: there is no python3'
 fi
 for how in "llm-worker-rbee-rocm --rocm-device 0" "llm-worker-rbee-rocm" "worker-cuda-8080 --backend rocm --require-gpu" \
-    "worker-cuda-8080 --gpu-layers 1"; do
+    "worker-cuda-8080 --gpu-layers 1" "worker-cuda-8080 --device 0" "worker-cuda-8080 --device rocm:0"; do
     # shellcheck disable=SC2086 # the command's words
     start "$dir"/$how --worker-id bee --model "$model" --port 0 --local-mode ${hive_url:+--hive-url $hive_url}
     curl -s "$url/info" >"$dir/out"
@@ -165,7 +170,8 @@ if [ -n "$hive_url" ]; then
     cp "$dir/beats" "$dir/out"
     prints '"device":"rocm:0"' 'heartbeats'
 fi
-for how in "worker-cuda-8080 --backend cuda" "llm-worker-rbee-rocm --rocm-device 7" "worker-cuda-8080 --backend cpu --require-gpu"; do
+for how in "worker-cuda-8080 --backend cuda" "llm-worker-rbee-rocm --rocm-device 7" "worker-cuda-8080 --backend cpu --require-gpu" \
+    "worker-cuda-8080 --device 5" "worker-cuda-8080 --device cuda:0" "worker-cuda-8080 --backend rocm --device cuda:0"; do
     # shellcheck disable=SC2086
     timeout 60 "$dir"/$how --worker-id bee --model "$model" --port 0 --local-mode >"$dir/out" 2>"$dir/err"
     same $? 1 "$how: exit code"

@@ -4,6 +4,7 @@
 #include "../bw_test.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "bw_sanitizer.h"
 #include "library/bw_onednn.h"
@@ -41,6 +42,9 @@ static void test_host_openmp(void **state)
     float values[16] = {0};
     _Alignas(64) char scratch[64];
     assert_true(bw_onednn_is_there());
+    const char *file = bw_onednn_file();
+    assert_memory_equal(file, getenv("BW_ONEDNN_LIBRARY"), strlen(file)); /* of a long name the beginning */
+    assert_true(strlen(file) > 0);
     bw_onednn_part *part = bw_onednn_take(&spec); /* the library asks for threads when it makes a primitive too */
     assert_non_null(part);
     assert_int_equal(n_set_to_1, 1);

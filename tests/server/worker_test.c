@@ -218,6 +218,9 @@ static void test_usage_errors(void **state)
         {"--worker-id", "w", "--model", "m", "--port", "1", "--what=1", NULL},
         {"--worker-id", "w", "--model", "m", "--port", "1", "positional", NULL},
         {"--worker-id", "w", "--model", "m", "--port", "1", "--device", "x", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--device", "tpu:1", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--device", "cuda:", NULL},
+        {"--worker-id", "w", "--model", "m", "--port", "1", "--rocm-device=-1", NULL},
         {"--worker-id", "w", "--model", "m", "--port", "1", "--local-mode=1", NULL},
         {"--worker-id", "w", "--worker-id", "v", NULL},
     };
@@ -255,6 +258,62 @@ static void test_backends(void **state)
     const char *const cpu[] = {"--worker-id", "w", "--model", model, "--port", "0", "--backend", "cpu", NULL};
     c = spawn("llm-worker-rbee-rocm", cpu, NULL);
     wait_for_port(&c);
+    end_with(&c, SIGTERM, 0);
+}
+
+/* A line of the hive's with `more` behind it, which ends at once with 1 and a sentence. Two AMD cards that no build has
+ * kernels for, the first within the processor: opening one says which it was. */
+static void refuses(const char *name, const char *more, const char *sentence)
+{
+    static const char *const cards[] = {"BW_HIP_LIBRARY", BW_FAKE_HIP, "FAKE_HIP_CARDS", "2,1,gfx803 24,0,gfx803",
+                                        NULL};
+    const char *argv[16] = {"--worker-id", "w", "--model", model, "--port", "0"};
+    char words[200];
+    int n = 6;
+    snprintf(words, sizeof words, "%s", more);
+    for (char *save, *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save))
+        argv[n++] = word;
+    expect_exit(name, argv, cards, 1, "", sentence);
+}
+
+static void test_which_card(void **state)
+{
+    (void)state;
+    static const char hive[] = "worker-cuda-8080", rocm[] = "llm-worker-rbee-rocm";
+    refuses(hive, "--device 1", "Error: rocm:1 ");
+    refuses(hive, "--device 0", "Error: rocm:0 ");
+    refuses(hive, "--device 5", "Error: device rocm:5 does not exist; there are 2");
+    refuses(hive, "--device cuda:1", "/nowhere/cuda.so cannot be loaded");
+    refuses(hive, "--device rocm:0", "Error: rocm:0 ");
+    refuses(hive, "--device GPU-1", "Error: rocm:1 ");
+    refuses(hive, "--device gpu --require-gpu", "Error: rocm:1 ");
+    refuses(hive, "--device cpu:1", "device cpu:1 does not exist");
+    refuses(hive, "--device metal:0", "no Metal backend");
+    refuses(hive, "--require-gpu", "Error: rocm:1 "); /* the discrete one */
+    refuses(hive, "--backend rocm", "Error: rocm:1 ");
+    refuses(hive, "--backend rocm --device 0", "Error: rocm:0 ");
+    refuses(hive, "--backend rocm --device cuda:0", "--backend rocm and --device cuda:0 exclude each other");
+    refuses(hive, "--backend cuda --rocm-device 0", "--backend cuda and --rocm-device 0 exclude each other");
+    refuses(hive, "--backend rocm --device cpu:0", "--backend rocm and --device cpu:0 exclude each other");
+    refuses(hive, "--rocm-device 0 --device 1", "--rocm-device 0 and --device 1 exclude each other");
+    refuses(hive, "--rocm-device 0 --device cuda:0", "--rocm-device 0 and --device cuda:0 exclude each other");
+    refuses(hive, "--rocm-device cuda:0", "--rocm-device cuda:0 names a device of another kind");
+    refuses(hive, "--rocm-device 1 --device 1", "Error: rocm:1 ");
+    refuses(rocm, "", "Error: rocm:1 ");
+    refuses(rocm, "--device 0", "Error: rocm:0 ");
+    refuses(rocm, "--device 2", "Error: device rocm:2 does not exist; there are 2");
+    refuses(rocm, "--device cuda:0", "/nowhere/cuda.so cannot be loaded");
+    refuses("llm-worker-rbee-cpu", "--device rocm:1", "Error: rocm:1 ");
+    refuses("llm-worker-rbee-cuda", "--device 0", "/nowhere/cuda.so cannot be loaded");
+    const char *const cpu[] = {"--worker-id", "w", "--model", model, "--port", "0", "--device", "cpu:0", NULL};
+    child c = spawn(rocm, cpu, NULL);
+    wait_for_port(&c);
+    expect_get(c.port, "/info", "\"device\":\"cpu:0\"");
+    end_with(&c, SIGTERM, 0);
+    const char *const number[] = {"--worker-id", "w", "--model", model, "--port", "0", "--device", "0", NULL};
+    c = spawn(hive, number, NULL); /* no GPU at all: a hive passes a number in any case */
+    wait_for_port(&c);
+    expect_get(c.port, "/v1/ready", "\"notice\":\"no GPU can be used, computing on the CPU: ");
     end_with(&c, SIGTERM, 0);
 }
 
@@ -454,10 +513,15 @@ int main(void)
     setenv("BW_HIP_LIBRARY", "/nowhere/hip.so", 1);
     setenv("BW_CUDA_LIBRARY", "/nowhere/cuda.so", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hive_argv),  cmocka_unit_test(test_founding_argv),
-        cmocka_unit_test(test_texts),      cmocka_unit_test(test_usage_errors),
-        cmocka_unit_test(test_backends),   cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_signals),    cmocka_unit_test(test_token_from_environment),
+        cmocka_unit_test(test_hive_argv),
+        cmocka_unit_test(test_founding_argv),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_usage_errors),
+        cmocka_unit_test(test_backends),
+        cmocka_unit_test(test_which_card),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_token_from_environment),
         cmocka_unit_test(test_model_path),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

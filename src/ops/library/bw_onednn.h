@@ -34,6 +34,8 @@ typedef struct bw_onednn_part bw_onednn_part;
 
 /* Whether the library was found; loads it at the first call. */
 bool bw_onednn_is_there(void);
+/* The file that it was loaded from ("libdnnl.so.3"), or NULL; loads it too. */
+const char *bw_onednn_file(void);
 /* The primitive for this, for the caller alone until it is given back; NULL when the library cannot do it, or only by
  * its own reference, or when too many are out. Created when it is first asked for. */
 bw_onednn_part *bw_onednn_take(const bw_onednn_spec *spec);

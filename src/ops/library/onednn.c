@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static struct {
     bool is_3; /* oneDNN 3 */
 } dnnl;
 static bool is_there;
+static char file_name[128]; /* where it was found */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
@@ -122,6 +124,7 @@ static void load_once(void)
     if (!has_openmp)
         dnnl.omp_set_num_threads = NULL;
     is_there = set_up();
+    snprintf(file_name, sizeof file_name, "%s", name);
     if (is_there)
         bw_log_info("oneDNN %d.%d.%d (%s): large products and convolutions use it where a timed trial finds it faster",
                     v->major, v->minor, v->patch, name);
@@ -134,6 +137,11 @@ bool bw_onednn_is_there(void)
 {
     pthread_once(&once, load_once);
     return is_there;
+}
+
+const char *bw_onednn_file(void)
+{
+    return bw_onednn_is_there() ? file_name : NULL;
 }
 
 /* OpenMP's number of threads belongs to the calling thread: 1 while the library works, then what it was. */
