@@ -5,7 +5,7 @@
 # NAMES: a file of kernels that programs asked for by name (BW_SIM_NAMES of tests/simgpu): each must be there for every target.
 # JOBS in the environment: compilers at a time, else as many as there are processors.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 build=$1 names=${4:-}
 command -v llvm-objdump-19 >/dev/null || { echo "build_kernels.sh: llvm-objdump-19 is missing (package llvm-19): indexed arrays cannot be looked for" >&2; exit 1; }
 cmake -S . -B "$build" -G Ninja -DBW_GFX="${2:-default}" -DBW_SM="${3:-none}" -DBW_SERVER=OFF >/dev/null

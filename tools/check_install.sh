@@ -2,7 +2,7 @@
 # Installs a build into an empty place and compiles the C example against nothing but what was installed there.
 # usage: tools/check_install.sh BUILD_DIRECTORY
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$1" --prefix "$place" >/dev/null

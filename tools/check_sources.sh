@@ -1,7 +1,7 @@
 #!/bin/bash
 # The house rules that a machine can check: formatting, file lengths, no unfinished work, no paths of a machine.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+CDPATH= cd -- "$(dirname -- "$0")/.." || exit 1
 bad=0
 c_files=$(git ls-files '*.c' '*.h')
 tables='unicode_tables|iq_tables' # generated

@@ -3,7 +3,7 @@
 # Prints covered and total lines per module of src/, by gcov; with --files also each file's and its first missed lines.
 # Fails when base, tensor, device, ops or plan is not there or below 90% of its lines.
 set -eu -o pipefail
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

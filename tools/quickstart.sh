@@ -3,7 +3,7 @@
 # GPU kernels are built for the cards that are here, and for none where there is none.
 # usage: tools/quickstart.sh [PROMPT]
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 begin=$(date +%s)
 . tools/cards.sh
 if [ $gfx = native ]; then tools/packages.sh run amd; else tools/packages.sh run; fi
@@ -13,10 +13,10 @@ if [ $gfx != none ] || [ -n "$cards" ]; then
     build/bin/beeswax doctor || echo "(the processor will do for now)"
 fi
 model=$(tools/get_model.sh)
-prompt=${1:-What is the capital of France, and what is it known for?}
+prompt=${*:-What is the capital of France, and what is it known for?}
 echo
-echo "> build/bin/beeswax run $model -n 100 \"$prompt\""
+echo "> build/bin/beeswax run $model -n 100 -- \"$prompt\""
 echo
-build/bin/beeswax run "$model" -n 100 --temp 0 "$prompt"
+build/bin/beeswax run "$model" -n 100 --temp 0 -- "$prompt"
 echo
 echo "from start to text: $(($(date +%s) - begin)) s. Next: build/bin/beeswax chat $model"

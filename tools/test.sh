@@ -2,7 +2,7 @@
 # Everything that CI runs. Prints the time of each part and ends with "N passed, N failed, N skipped".
 # usage: tools/test.sh [--coverage]     (--coverage: only the coverage build, its tests and its figures)
 set -u
-cd "$(dirname "$0")/.." || exit 1
+CDPATH= cd -- "$(dirname -- "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 passed=0 failed=0 skipped=0 part_begin=0 part_name=
 out=$(mktemp -d) || exit 1

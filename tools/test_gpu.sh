@@ -16,7 +16,7 @@ done
 [ $# -le 2 ] || { echo "usage: tools/test_gpu.sh [--quick] [DEVICE [REPORT]]" >&2; exit 2; }
 device=${1:-} jobs=${JOBS:-4} limit=${LIMIT:-1800} passed=0 failed=0 skipped=0
 report=$(realpath -m "${2:-gpu-report.txt}") build=${BUILD:+$(realpath -m "$BUILD")}
-cd "$(dirname "$0")/.." || exit 1
+CDPATH= cd -- "$(dirname -- "$0")/.." || exit 1
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 : >"$report" || exit 1

@@ -22,7 +22,7 @@ static bw_status open_lm(const bench_settings *s, const char *path, profiled *p,
         p->n_prompt = 1;
     p->n_steps = s->n_generate < 32 ? s->n_generate : 32;
     int32_t n_pages = (p->n_prompt + p->n_steps + BW_LM_PAGE_TOKENS - 1) / BW_LM_PAGE_TOKENS;
-    BW_TRY(bw_lm_open_device(s->engine.device, s->engine.n_threads, &p->device, err));
+    BW_TRY(bw_lm_open_device(s->engine.device, s->engine.n_threads, &p->device, NULL, err));
     BW_TRY(bw_lm_file_open(path, &file, err));
     bw_lm_options o = {.kv_dtype = kv_dtypes[s->engine.kv],
                        .n_pages = n_pages,

@@ -542,7 +542,7 @@ int main(int argc, char **argv)
             printf(usage_text, args.name);
         else
             printf("%s %s\n", args.name, bw_version());
-        return 0;
+        return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
     }
     configure_log(args.name);
     sigset_t signals;

@@ -48,7 +48,7 @@ bw_status bw_device_open(const char *name, int n_threads, bw_device **out, bw_er
         return open_gpu(&bw_gpu_driver_cuda, name, index, out, err);
     if (parse(name, "rocm", &index, &is_number) && is_number)
         return open_gpu(&bw_gpu_driver_hip, name, index, out, err);
-    return bw_fail(err, BW_E_NOT_FOUND, "device %s is unknown; cpu:0, rocm:N and cuda:N are what there is", name);
+    return bw_fail(err, BW_E_NOT_FOUND, "device \"%s\" is unknown; cpu:0, rocm:N and cuda:N are what there is", name);
 }
 
 void bw_device_close(bw_device *device)

@@ -11,12 +11,25 @@
 #include "bw_mem.h"
 #include "gpu_private.h"
 
-enum { LEAST_BYTES = 512, SMALL_UPLOAD = 64 << 10 };
+enum { LEAST_BYTES = 512, SMALL_UPLOAD = 64 << 10, MOST_DEAD = 3 };
 static const size_t pooled_bytes = (size_t)32 << 20, pool_bytes = (size_t)128 << 20;
+
+/* Errors that say nothing about the card (unknown error, no device) are the end of it all the same when not even
+ * waiting for its work succeeds any more, several failures in a row. */
+static bool is_dead(bw_gpu *g, int error)
+{
+    if (!g->stream || g->is_capturing || g->driver->is_out_of_memory(error))
+        return false;
+    int probe = g->driver->make_current(g->context);
+    if (!probe)
+        probe = g->driver->synchronise(g->stream);
+    g->n_dead = probe ? g->n_dead + 1 : 0;
+    return g->n_dead >= MOST_DEAD;
+}
 
 bw_status bw_gpu_fail(bw_gpu *g, bw_err *err, int error, const char *what)
 {
-    g->is_lost = g->is_lost || g->driver->is_lost(error);
+    g->is_lost = g->is_lost || g->driver->is_lost(error) || is_dead(g, error);
     bw_status status = g->is_lost ? BW_E_LOST : g->driver->is_out_of_memory(error) ? BW_E_MEMORY : BW_E_DEVICE;
     return bw_fail(err, status, "%s: %s: %s", g->label, what, g->driver->error_text(error));
 }
@@ -99,7 +112,7 @@ bw_status bw_gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, con
         return bw_gpu_fail(g, err, error, what);
     size_t free_bytes = 0, total = 0;
     g->driver->memory_info(&free_bytes, &total);
-    return bw_fail(err, BW_E_MEMORY, "%s: no memory for %zu MiB (%s); %zu of %zu MiB are free", g->label, n_bytes >> 20,
+    return bw_fail(err, BW_E_MEMORY, "%s: no memory for %zu bytes (%s); %zu of %zu MiB are free", g->label, n_bytes,
                    what, free_bytes >> 20, total >> 20);
 }
 
@@ -302,5 +315,8 @@ bw_status bw_gpu_synchronise(bw_device *device, bw_err *err)
     bw_gpu *g = bw_gpu_of(device);
     BW_TRY(bw_gpu_enter(g, err));
     int error = g->driver->synchronise(g->stream);
-    return error ? bw_gpu_fail(g, err, error, "waiting for the device") : BW_OK;
+    if (error)
+        return bw_gpu_fail(g, err, error, "waiting for the device");
+    g->n_dead = 0;
+    return BW_OK;
 }

@@ -292,7 +292,7 @@ bw_status bw_device_choose_gpu(const char *kind, char name[16], bw_err *err)
     }
     const bw_probe_card *best = choose(backends);
     if (!best)
-        return bw_fail(err, BW_E_DEVICE, "there is no GPU that can be used: %.140s%s%.140s", why[0],
+        return bw_fail(err, BW_E_DEVICE, "there is no GPU that can be used: %.220s%s%.220s", why[0],
                        n_why > 1 ? "; " : "", why[1]);
     snprintf(name, 16, "%s", best->device);
     return BW_OK;

@@ -94,7 +94,11 @@ static void choose_sizes(bw_engine *e, const bw_engine_options *o, const bw_lm_i
             int64_t least = o->n_ctx ? bw_pages_of((int32_t)n_ctx) : 1;
             int64_t room = (pages > least ? pages : least) * BW_KV_PAGE;
             if (room < tokens) {
-                say_reduced("kv_tokens", tokens, room, "the KV cache may take half of the free memory");
+                say_reduced(
+                    "kv_tokens", tokens, room,
+                    e->device->kind == BW_DEVICE_CPU
+                        ? "the KV cache may take half of the free memory"
+                        : "the KV cache may take half of what the weights leave free, at least a quarter of all");
                 tokens = room;
             }
         }
@@ -118,9 +122,16 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
     bw_progress opening = {.stage = "open"};
     if (o->progress)
         o->progress(o->progress_user, &opening);
+    bw_err why_cpu = {0};
     if (!e->device)
-        BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, err));
-    if (o->require_gpu && e->device->kind == BW_DEVICE_CPU)
+        BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, &why_cpu, err));
+    bool is_cpu = e->device->kind == BW_DEVICE_CPU;
+    if (o->n_gpu_layers > 0 && is_cpu)
+        return bw_fail(err, BW_E_DEVICE, "%d layers were asked for on a GPU, but only the CPU can be used: %s",
+                       o->n_gpu_layers, why_cpu.text[0] ? why_cpu.text : "it was named");
+    if (is_cpu && why_cpu.text[0])
+        snprintf(e->notice, sizeof e->notice, "computing on the CPU: %s", why_cpu.text);
+    if (o->require_gpu && is_cpu)
         return bw_fail(err, BW_E_DEVICE, "a GPU is required, but only the CPU can be used: %s",
                        o->device ? "it was named" : "`beeswax doctor` says why");
     bw_lm_file *file = NULL;
@@ -157,6 +168,9 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
     info->name = lm.name;
     info->quantisation = lm.quantisation;
     info->device = lm.device;
+    info->notice = e->notice;
+    if (e->device->kind != BW_DEVICE_CPU && strstr(lm.device, "cpu"))
+        snprintf(e->notice, sizeof e->notice, "the CPU computes some of the layers: %s", lm.device);
     info->n_params = lm.n_params;
     info->weight_bytes = lm.weight_bytes;
     info->kv_bytes = lm.kv_page_bytes * e->kv.n_pages;

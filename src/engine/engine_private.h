@@ -76,9 +76,10 @@ struct bw_engine {
     bool thread_runs;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool closing;    /* lock */
-    bool lost;       /* lock: the device is; lost_err says how */
-    bw_err lost_err; /* lock */
+    bool closing;     /* lock */
+    char notice[640]; /* the model info's */
+    bool lost;        /* lock: the device is; lost_err says how */
+    bw_err lost_err;  /* lock */
     void (*on_lost)(void *user, const bw_err *err);
     void *on_lost_user;
     bw_session *first, *last; /* lock: waiting */

@@ -36,8 +36,9 @@ typedef struct bw_lm_info {
 } bw_lm_info;
 
 /* The device a model is to run on. NULL: the GPU that bw_device_choose_gpu names, else the CPU; a GPU that is there and
- * cannot be used is said in the log. A device that is named is opened or refused, never replaced. */
-bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err);
+ * cannot be used is said in the log. why_cpu: NULL, or what gets the reason when the CPU stands in for a GPU. A device
+ * that is named is opened or refused, never replaced. */
+bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *why_cpu, bw_err *err);
 
 /* A model file that has been opened and understood, but whose weights are not placed yet: tells n_ctx_train and page
  * bytes before the KV cache is sized. */

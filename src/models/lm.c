@@ -34,20 +34,24 @@ static bw_status refuse_architecture(const bw_source *source, bw_err *err)
     return status;
 }
 
-bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
+bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *why_cpu, bw_err *err)
 {
     *device = NULL;
     if (name)
         return bw_device_open(name, n_threads, device, err);
     char gpu[16];
-    bw_err why = {0};
-    if (bw_device_choose_gpu(NULL, gpu, &why) != BW_OK) {
-        bw_log_info("computing on the CPU: %s", why.text);
-        return bw_device_open("cpu:0", n_threads, device, err);
-    }
-    if (bw_device_open(gpu, n_threads, device, &why) == BW_OK)
+    bw_err own, *why = why_cpu ? why_cpu : &own;
+    *why = (bw_err){0};
+    if (bw_device_choose_gpu(NULL, gpu, why) != BW_OK) {
+        /* where somebody names a library a GPU is expected */
+        const char *hip = getenv("BW_HIP_LIBRARY"), *cuda = getenv("BW_CUDA_LIBRARY");
+        bool is_expected = (hip && *hip) || (cuda && *cuda);
+        bw_log(is_expected ? BW_LOG_WARN : BW_LOG_INFO, "computing on the CPU: %s", why->text);
+    } else if (bw_device_open(gpu, n_threads, device, why) == BW_OK) {
         return BW_OK;
-    bw_log_warn("there is a GPU, but the CPU computes: %s", why.text);
+    } else {
+        bw_log_warn("there is a GPU, but the CPU computes: %s", why->text);
+    }
     return bw_device_open("cpu:0", n_threads, device, err);
 }
 

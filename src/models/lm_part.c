@@ -220,8 +220,12 @@ bw_status bw_lm_choose_layers(bw_lm *lm, int32_t *n_cpu_layers, bw_err *err)
     if (status != BW_OK)
         return status;
     if (need > room && o->n_gpu_layers == 0)
-        return bw_fail(err, BW_E_MEMORY, "%s has %lld MiB free, too little even for one layer of this model",
-                       lm->device->name, (long long)(free_bytes >> 20));
+        return bw_fail(err, BW_E_MEMORY,
+                       "%s has %lld MiB free, %lld of which stay free and %lld are for intermediate values: too little "
+                       "even for one layer of this model; a smaller context or batch takes less, --gpu-layers N tries "
+                       "all the same, --device cpu:0 needs no GPU",
+                       lm->device->name, (long long)(free_bytes >> 20), (long long)(reserve >> 20),
+                       (long long)(temporary >> 20));
     if (first > 0 && o->n_gpu_layers > 0 && o->require_gpu)
         return bw_fail(err, BW_E_ARG, "only %d of %d layers were asked for on %s, and the CPU may compute none",
                        (int)o->n_gpu_layers, (int)c->n_layers, lm->device->name);

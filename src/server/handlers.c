@@ -109,10 +109,15 @@ HANDLER(ready)
         bw_str_add_format(out, "{\"ready\":true,\"state\":\"%s\",\"model_loaded\":true",
                           server->n_active ? "busy" : "idle");
     }
+    bw_engine *engine = server->engine;
     pthread_mutex_unlock(&server->lock);
-    if (server->options.notice[0]) {
+    bw_model_info model = {.notice = ""};
+    if (engine)
+        bw_engine_info(engine, &model);
+    const char *notice = server->options.notice[0] ? server->options.notice : model.notice;
+    if (notice[0]) {
         bw_str_add(out, ",\"notice\":");
-        bw_str_add_json(out, server->options.notice, strlen(server->options.notice));
+        bw_str_add_json(out, notice, strlen(notice));
     }
     bw_str_add_char(out, '}');
     return bw_http_reply(http, &reply);

@@ -194,5 +194,9 @@ int main(int argc, char **argv)
         printf(" (%" PRId64 " cases were left out)", sink.n_left_out);
     if (!o.is_list)
         puts("");
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("what was found cannot be written\n", stderr);
+        return 1;
+    }
     return sink.n_failed || n_missing ? 1 : 0;
 }

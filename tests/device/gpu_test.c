@@ -288,6 +288,32 @@ static void test_graphs(void **state)
     nothing_lives();
 }
 
+/* Errors that name no cause end it too when the card does not even answer any more; others never do. */
+static void test_dead_device(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:0");
+    bw_buffer a;
+    assert_int_equal(device->vtable->alloc(device, 1000, BW_MEMORY_DENSE, "a", &a, &err), BW_OK);
+    setenv("FAKE_HIP_FAIL", "hipMemsetAsync", 1);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_DEVICE);
+    setenv("FAKE_HIP_FAIL", "hipSetDevice", 1);
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_DEVICE);
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_DEVICE);
+    unsetenv("FAKE_HIP_FAIL");
+    assert_int_equal(device->vtable->synchronise(device, &err), BW_OK); /* it answers: what was counts no more */
+    setenv("FAKE_HIP_FAIL", "hipSetDevice", 1);
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_DEVICE);
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_DEVICE);
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_LOST);
+    unsetenv("FAKE_HIP_FAIL");
+    assert_int_equal(bw_gpu_fill(device, a.data, 0, 1000, &err), BW_E_LOST);
+    device->vtable->release(device, &a);
+    bw_device_close(device);
+}
+
 /* One bad address, and the card is lost for good: every call says so; closing works and does not touch the card, which
  * may not answer any more. */
 static void test_lost_device(void **state)
@@ -546,6 +572,7 @@ int main(void)
                                        cmocka_unit_test(test_graphs),
                                        cmocka_unit_test(test_much_shared_memory),
                                        cmocka_unit_test(test_lost_device),
+                                       cmocka_unit_test(test_dead_device),
                                        cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

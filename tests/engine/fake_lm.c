@@ -52,8 +52,9 @@ void fake_reset(void)
     counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = counts.chosen_steps = counts.top_steps = 0;
 }
 
-bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
+bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *why_cpu, bw_err *err)
 {
+    (void)why_cpu;
     return bw_device_open(name, n_threads, device, err);
 }
 

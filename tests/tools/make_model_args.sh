@@ -36,6 +36,15 @@ if [ -c /dev/full ]; then
     rm "$dir/full.gguf"
 fi
 (ulimit -f 100 && refuse 1 'cannot be written' tiny "$dir/x.gguf"; exit $bad) || bad=1
+# stopped by a signal it keeps nothing: a file of 2 GB would not be complete in that time
+"$program" llama-1b "$dir/x.gguf" 2>"$dir/err" & pid=$!
+tries=0
+while [ -z "$(ls "$dir"/x.gguf.tmp* 2>/dev/null)" ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+kill -TERM $pid
+wait $pid; status=$?
+[ $status = 143 ] || { echo "stopped: exit status $status"; bad=1; }
+grep -q 'nothing of .* is kept' "$dir/err" || { echo "stopped: $(cat "$dir/err")"; bad=1; }
+if [ -c /dev/full ] && "$program" --help >/dev/full 2>/dev/null; then echo 'a full standard output is no error'; bad=1; fi
 rm -f "$dir/out" "$dir/err"
 [ -z "$(ls "$dir")" ] || { echo "left behind: $(ls "$dir")"; bad=1; }
 "$program" --help | grep -q 'llama-70b' || { echo '--help does not list the shapes'; bad=1; }

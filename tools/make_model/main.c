@@ -123,9 +123,17 @@ static int parse(arguments *a, int argc, char **argv)
     return 0;
 }
 
+static volatile sig_atomic_t stopped;
+static void stop(int number)
+{
+    stopped = number;
+    signal(number, SIG_DFL); /* asked for twice: at once */
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of its write */
+    signal(SIGPIPE, SIG_IGN);
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return print_lists();
@@ -135,13 +143,17 @@ int main(int argc, char **argv)
         return code;
     bw_err err = {0};
     mm_result result;
+    a.options.stop = &stopped;
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    signal(SIGHUP, stop);
     int64_t begin = bw_clock_now_ns();
     if (mm_write(&a.options, &result, &err) != BW_OK) {
         fprintf(stderr, "make_model: %s\n", err.text);
-        return 1;
+        return err.status == BW_E_CANCELLED ? 128 + stopped : 1;
     }
     double seconds = (double)(bw_clock_now_ns() - begin) / 1e9;
     printf("%s: %zu tensors, %.3f GB in %.2f s (%.2f GB/s)\n", a.options.path, result.n_tensors,
            (double)result.n_bytes / 1e9, seconds, (double)result.n_bytes / 1e9 / (seconds > 0 ? seconds : 1e-9));
-    return 0;
+    return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -3,6 +3,8 @@
 #ifndef BW_MAKE_MODEL_H
 #define BW_MAKE_MODEL_H
 
+#include <signal.h>
+
 #include "bw_err.h"
 #include "bw_str.h"
 #include "bw_tensor.h"
@@ -93,6 +95,8 @@ typedef struct mm_options {
     mm_mix mix;
     uint64_t seed;
     int n_threads; /* 0 = all */
+    /* NULL, or what a signal sets: then nothing is kept and mm_write returns BW_E_CANCELLED */
+    const volatile sig_atomic_t *stop;
 } mm_options;
 
 typedef struct mm_result {

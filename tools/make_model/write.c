@@ -63,6 +63,8 @@ static bw_status put_tensor(writing *w, size_t index, bw_err *err)
     int64_t batch = BATCH_BYTES / w->chunk_bytes > 0 ? BATCH_BYTES / w->chunk_bytes : 1;
     w->n_full = 0;
     for (int64_t at = 0, turn = 0; at < n_chunks && w->status == BW_OK; at += batch, turn ^= 1) {
+        if (w->options->stop && *w->options->stop)
+            return bw_fail(err, BW_E_CANCELLED, "stopped: nothing of %s is kept", w->options->path);
         w->begin = at;
         w->end = at + batch < n_chunks ? at + batch : n_chunks;
         w->made = w->buffers[turn];
