@@ -311,10 +311,10 @@ if [ ! -e /proc/driver/nvidia ]; then
         arch=gfx1100
         doctor 1; prints 'bad .*rocm:0 .*BW_KERNEL_DIR (.*kernels) holds no kernels for it'; prints '-> unset BW_KERNEL_DIR'
         unset BW_KERNEL_DIR
+        arch=gfx1030
         export BW_GPU_LIBRARIES=0 BW_CPU_LIBRARIES=0
         doctor 1; prints 'MIOpen .*is left out: BW_GPU_LIBRARIES is 0'; prints 'oneDNN .*is left out: BW_CPU_LIBRARIES is 0'
         unset BW_GPU_LIBRARIES BW_CPU_LIBRARIES
-        arch=gfx1030
         doctor 1
         arch=$(sed -n 's/.*only for \(gfx[0-9a-f]*\).*/\1/p' "$dir/out" | head -1)
         if [ -n "$arch" ]; then
