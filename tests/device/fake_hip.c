@@ -164,8 +164,10 @@ EXPORT int fake_hip_ordered;
 int hipMallocAsync(void **address, size_t n_bytes, void *stream)
 {
     int error = stream == &stream_token ? result("hipMallocAsync") : INVALID;
+    if (!error)
+        error = make(address, n_bytes);
     fake_hip_ordered += !error;
-    return error ? error : make(address, n_bytes);
+    return error;
 }
 
 int hipFreeAsync(void *address, void *stream)
