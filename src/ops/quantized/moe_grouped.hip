@@ -10,7 +10,7 @@
 #include "bw_tile.h"
 #include "quantized/bw_quant_tile.h"
 
-enum { BLOCK = 256, TASKS = BW_QUANT_MOE_TASKS, ROWS = BW_QUANT_MOE_ROWS, DEPTH = 32, STRIDE = DEPTH + 8 };
+enum { BLOCK = 256, TASKS = BW_QUANT_MOE_TASKS, ROWS = BW_QUANT_MOE_ROWS };
 
 /* A thread's tasks are its own number and every BLOCK-th after it, and their tokens and slots without divisions. */
 struct walk {
@@ -151,23 +151,23 @@ BW_DEVICE void split8(const float (&v)[8], bw_16 &high, bw_16 &low)
 }
 
 template <int TYPE>
-BW_DEVICE void grouped(const bw_indexed_moe_args &p, const uint8_t *w, int rows, int64_t k, const uint8_t *x,
+BW_DEVICE void grouped(const bw_indexed_moe_args &p, const uint8_t *w, int rows, uint32_t k, const uint8_t *x,
                        const uint32_t *tasks, int n, float *y)
 {
     typedef bw_quant<TYPE> block;
+    /* Blocks of 32 at a time: two, whose loads are under way together; with one, waves of 64 find room for other workgroups
+     * on a compute unit, which does the same. */
+    constexpr int BLOCKS = BW_WAVE == 64 ? 1 : 2, STRIDE = BLOCKS * 32 + 8;
     constexpr int WAVES = BLOCK / BW_WAVE, WAVES_N = ROWS / 16, WAVES_T = WAVES / WAVES_N; /* waves along w and x */
     constexpr int TT = TASKS / 16 / WAVES_T;
-    /* One stage leaves room for other workgroups on a compute unit of waves of 64. */
-    constexpr int STAGES = BW_WAVE == 64 ? 1 : 2;
-    static_assert(TASKS * DEPTH == BLOCK * 8 && ROWS * DEPTH == BLOCK * 8, "a thread fills eight places of each");
-    BW_SHARED __attribute__((aligned(16))) bw_bf16 w_high[STAGES][ROWS * STRIDE], w_low[STAGES][ROWS * STRIDE];
-    BW_SHARED __attribute__((aligned(16))) bw_bf16 x_tile[STAGES][TASKS * STRIDE];
-    BW_SHARED float d_tile[STAGES][TASKS];
+    static_assert(TASKS * 4 == BLOCK && ROWS * 4 == BLOCK, "four threads fill a row of each");
+    BW_SHARED __attribute__((aligned(16))) bw_bf16 w_high[ROWS * STRIDE], w_low[ROWS * STRIDE];
+    BW_SHARED __attribute__((aligned(16))) bw_bf16 x_tile[TASKS * STRIDE];
+    BW_SHARED float d_tile[BLOCKS][TASKS];
     BW_SHARED int64_t y_at[TASKS];
     const int line = bw_thread() / 4, own = bw_thread() % 4 * 8, wave = bw_thread() / BW_WAVE;
     const int own_n = wave % WAVES_N * 16, own_t = wave / WAVES_N * 16; /* every WAVES_T-th 16 tasks */
-    const bool has_task = line < n;
-    const place at(p, tasks, has_task ? line : 0);
+    const place at(p, tasks, line < n ? line : 0); /* past the end the first again, unused */
     w += (line < rows ? line : rows - 1) * p.w_row;
     x += at.x(p);
     if (own == 0)
@@ -176,53 +176,64 @@ BW_DEVICE void grouped(const bw_indexed_moe_args &p, const uint8_t *w, int rows,
 #pragma unroll
     for (int t = 0; t < TT; t++)
         bw_acc_zero(acc[t]);
-    int stage = 0;
-    for (int64_t k0 = 0; k0 < k; k0 += DEPTH, stage = (stage + 1) % STAGES) {
-        float v[8];
-        const int64_t i = k0 + own;
-        block::decode8(w + i / block::elements * block::bytes, (int)((uint32_t)i % block::elements), v);
-        bw_16 high, low;
-        split8(v, high, low);
-        bw_store16(w_high[stage] + line * STRIDE + own, high);
-        bw_store16(w_low[stage] + line * STRIDE + own, low);
-        if (has_task) {
-            const uint8_t *b = x + k0 / 32 * 36;
-            const bw_bytes8 q = bw_bytes8_at<4>(b + 4 + own);
-            bw_16 pairs;
+    for (uint32_t k0 = 0; k0 < k; k0 += BLOCKS * 32) {
+        const int n_blocks = bw_least((k - k0) / 32, BLOCKS); /* past k's end the first block stands again, unused */
+        float v[BLOCKS][8];
+        bw_bytes8 q[BLOCKS];
+        uint32_t d[BLOCKS];
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) { /* nothing is conditional, so that all loads may be under way at once */
+            const uint8_t *from = x + (k0 / 32 + (b < n_blocks ? (uint32_t)b : 0)) * 36;
+            q[b] = bw_bytes8_at<4>(from + 4 + own);
+            d[b] = bw_u16_at(from);
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            const uint32_t i = k0 + (b < n_blocks ? (uint32_t)b : 0) * 32 + (uint32_t)own;
+            block::decode8(w + i / block::elements * block::bytes, (int)(i % block::elements), v[b]);
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            bw_16 high, low, column;
+            split8(v[b], high, low);
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                pairs.w[j] = uppers(bw_bits(bw_signed_byte(q, 2 * j)), bw_bits(bw_signed_byte(q, 2 * j + 1)));
-            bw_store16(x_tile[stage] + line * STRIDE + own, pairs);
-            if (own == 0)
-                d_tile[stage][line] = bw_half_at(b);
+                column.w[j] =
+                    uppers(bw_bits(bw_signed_byte(q[b], 2 * j)), bw_bits(bw_signed_byte(q[b], 2 * j + 1)));
+            bw_store16(w_high + line * STRIDE + b * 32 + own, high);
+            bw_store16(w_low + line * STRIDE + b * 32 + own, low);
+            bw_store16(x_tile + line * STRIDE + b * 32 + own, column);
+            d_tile[b][line] = bw_half_of(d[b]); /* all four the same */
         }
-        bw_barrier(); /* another stage is free then too */
-        bw_frag<bw_bf16> a[2][2];
-#pragma unroll
-        for (int s = 0; s < 2; s++) {
-            bw_frag_load(a[s][0], w_high[stage] + own_n * STRIDE + s * 16, STRIDE);
-            bw_frag_load(a[s][1], w_low[stage] + own_n * STRIDE + s * 16, STRIDE);
-        }
-#pragma unroll
-        for (int t = 0; t < TT; t++) {
-            const int t0 = own_t + t * WAVES_T * 16;
-            if (t0 >= n) /* the same for the whole wave */
-                continue;
-            bw_acc part;
-            bw_acc_zero(part);
+        bw_barrier();
+#pragma unroll 1
+        for (int b = 0; b < n_blocks; b++) {
+            bw_frag<bw_bf16> high[2], low[2];
 #pragma unroll
             for (int s = 0; s < 2; s++) {
-                bw_frag<bw_bf16> b;
-                bw_frag_load(b, x_tile[stage] + t0 * STRIDE + s * 16, STRIDE);
-                bw_mma(part, a[s][0], b);
-                bw_mma(part, a[s][1], b);
+                bw_frag_load(high[s], w_high + own_n * STRIDE + b * 32 + s * 16, STRIDE);
+                bw_frag_load(low[s], w_low + own_n * STRIDE + b * 32 + s * 16, STRIDE);
             }
 #pragma unroll
-            for (int e = 0; e < BW_ACC_EACH; e++)
-                acc[t].x[e] = bw_fma(part.x[e], d_tile[stage][t0 + bw_acc_column(e)], acc[t].x[e]);
+            for (int t = 0; t < TT; t++) {
+                const int t0 = own_t + t * WAVES_T * 16;
+                if (t0 >= n) /* the same for the whole wave */
+                    continue;
+                bw_acc part;
+                bw_acc_zero(part);
+#pragma unroll
+                for (int s = 0; s < 2; s++) {
+                    bw_frag<bw_bf16> column;
+                    bw_frag_load(column, x_tile + t0 * STRIDE + b * 32 + s * 16, STRIDE);
+                    bw_mma(part, high[s], column);
+                    bw_mma(part, low[s], column);
+                }
+#pragma unroll
+                for (int e = 0; e < BW_ACC_EACH; e++)
+                    acc[t].x[e] = bw_fma(part.x[e], d_tile[b][t0 + bw_acc_column(e)], acc[t].x[e]);
+            }
         }
-        if constexpr (STAGES == 1)
-            bw_barrier();
+        bw_barrier();
     }
     bw_barrier(); /* y_at, where there was no step */
 #pragma unroll
@@ -247,7 +258,7 @@ BW_DEVICE void indexed_moe_grouped(const bw_indexed_moe_args &p, const uint8_t *
         return;
     const bool has_expert = tile.group < p.n_experts; /* else no products: zeros */
     w += has_expert ? tile.group * p.w_expert + n0 * p.w_row : 0;
-    const int64_t k = has_expert ? p.k : 0;
+    const uint32_t k = has_expert ? (uint32_t)p.k : 0;
     if constexpr (BW_TILE_IS_PLAIN)
         grouped_plain<TYPE>(p, w, rows, k, x, tasks + tile.begin, n, y + n0);
     else

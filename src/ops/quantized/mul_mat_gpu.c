@@ -73,13 +73,13 @@ bw_status bw_mul_mat_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
  * columns where there is one. From EACH tasks per expert on, in the mean, weights are read a quarter as often. LEAST:
  * fewer tasks do not fill a card with groups of them. The experts are limited because each one's group reads all ids:
  * that is little beside its products only while they are not too many; the rest by what grids and 32 bits hold. */
-enum { LEAST_TASKS = 32, EACH = 4, MOST_TASKS = 1 << 28, MOST_EXPERTS = 4096 };
+enum { LEAST_TASKS = 32, EACH = 4, MOST_TASKS = 1 << 28, MOST_EXPERTS = 4096, MOST_K = 1 << 28 };
 
 static bool wants_groups(const bw_op_call *call, int64_t n_tasks)
 {
     int64_t n_experts = call->in[0]->dims[0], n = call->in[0]->dims[1];
     return n_tasks >= LEAST_TASKS && n_tasks >= EACH * n_experts && n_tasks <= MOST_TASKS &&
-           n_experts <= MOST_EXPERTS && n <= (int64_t)BW_QUANT_MOE_ROWS * MOST_Y;
+           n_experts <= MOST_EXPERTS && call->in[0]->dims[2] <= MOST_K && n <= (int64_t)BW_QUANT_MOE_ROWS * MOST_Y;
 }
 
 static int64_t count_tiles(const bw_op_call *call, int64_t n_tasks)
