@@ -8,7 +8,7 @@ rm -rf "$folder"
 mkdir -p "$folder" || exit 1
 BW_SIM_NAMES=$folder/names
 export BW_SIM_NAMES
-"$1" --device rocm:0 --quick --op indexed_moe_forward || exit 1
+"$1" --device rocm:0 --quick --cases 160 --op indexed_moe_forward || exit 1
 grep -q '^indexed_moe_groups$' "$folder/names" || { echo "no tasks were grouped"; exit 1; }
 # indexed_moe_forward_q4k_q8_1 and indexed_moe_grouped_q4_k are of one type
 sed -n 's/^indexed_moe_grouped_//p' "$folder/names" | sort >"$folder/grouped"

@@ -237,14 +237,6 @@ static void grouped(bw_case_sink *sink, bw_dtype dtype, const int64_t e_n_k[3], 
 
 static void grouped_cases(bw_case_sink *sink)
 {
-    for (int i = 0; i < BW_DTYPE_COUNT; i++) {
-        bw_dtype dtype = (bw_dtype)i;
-        if (!bw_dtype_is_quantised(dtype))
-            continue;
-        int64_t block = bw_dtype_block_elements(dtype);
-        grouped(sink, dtype, (int64_t[]){3, 70, block * 3}, 20, 2, SOME_ARE_NONE);
-        grouped(sink, dtype, (int64_t[]){5, 9, block}, 8, 4, (spread)(i % N_SPREADS));
-    }
     static const bw_dtype some[] = {BW_Q4_0, BW_Q8_0, BW_Q4_K, BW_Q6_K};
     for (int i = 0; i < 4; i++) {
         grouped(sink, some[i], (int64_t[]){8, 65, 512}, 500, 2, EVEN); /* uneven groups of about 125, full tiles */
@@ -265,17 +257,19 @@ static void grouped_cases(bw_case_sink *sink)
 
 void bw_op_indexed_moe_forward_cases(bw_case_sink *sink)
 {
-    grouped_cases(sink);
     for (int k = 0; k < BW_DTYPE_COUNT; k++) {
         bw_dtype dtype = (bw_dtype)k;
         if (!bw_dtype_is_quantised(dtype))
             continue;
         int64_t block = bw_dtype_block_elements(dtype);
+        grouped(sink, dtype, (int64_t[]){3, 70, block * 3}, 20, 2, SOME_ARE_NONE);
+        grouped(sink, dtype, (int64_t[]){5, 9, block}, 8, 4, (spread)(k % N_SPREADS));
         bw_case_run(moe(sink, dtype, (int64_t[]){1, 1, block}, 1, 1, false));
         bw_case_run(moe(sink, dtype, (int64_t[]){4, 13, block * 2}, 5, 2, true));
         bw_case_run(moe(sink, dtype, (int64_t[]){7, 34, 512}, 3, 4, false));
         bw_case_run(moe(sink, dtype, (int64_t[]){3, 5, block}, 0, 2, false));
     }
+    grouped_cases(sink);
     for (int bad = 0; bad < 4; bad++) {
         bw_case *c = bw_case_begin(sink, BW_OP_INDEXED_MOE_FORWARD, "bad shapes %d", bad);
         bw_case_in(c, BW_Q4_0, 3, (int64_t[]){2, 3, 64});
