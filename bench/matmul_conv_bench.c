@@ -4,6 +4,7 @@
  *     matmul-conv-bench THREADS matmul TYPE M N K [t]                 t: b is transposed
  *     matmul-conv-bench THREADS conv2d TYPE N C H W O K STRIDE PADDING GROUPS
  *     matmul-conv-bench THREADS sdpa TYPE B H T S D [causal]
+ *     matmul-conv-bench THREADS indexed_moe_forward TYPE EXPERTS N K TOKENS SLOTS
  *
  * THREADS may be a GPU, such as "cuda:0". BW_BENCH_VARIANT in the environment: a kernel by name, such as "onednn" or
  * "avx2", in place of what a program gets. For each line of input: the seconds of one run, by the clock and of
@@ -19,6 +20,7 @@
 #include "bw_log.h"
 #include "bw_mem.h"
 #include "bw_ops.h"
+#include "bw_quant.h"
 #include "bw_rng.h"
 
 enum { GPU_RUNS = 20 };
@@ -42,16 +44,44 @@ static bw_buffer buffers[8];
 static int n_tensors;
 static bw_rng rng;
 
+/* Random values; of quantised types, whose encoders are slow, one row again and again. Ids: below `most`. */
+static void fill(bw_tensor *t, uint32_t most)
+{
+    int64_t n = bw_tensor_elements(t), k = t->dims[t->n_dims - 1];
+    bool is_blocks = bw_dtype_is_quantised(t->dtype);
+    for (int64_t i = 0; i < n && !is_blocks; i++)
+        if (t->dtype == BW_U32)
+            ((uint32_t *)t->data)[i] = (uint32_t)bw_rng_below(&rng, most);
+        else
+            bw_element_set_f64(t->dtype, t->data, i, bw_rng_f64(&rng) - 0.5);
+    if (!is_blocks)
+        return;
+    float *row = bw_alloc_array((size_t)k, 4);
+    if (!row)
+        die("no memory");
+    for (int64_t i = 0; i < k; i++)
+        row[i] = (float)bw_rng_f64(&rng) - 0.5f;
+    size_t n_bytes = (size_t)bw_dtype_bytes(t->dtype, k);
+    bw_err err = {0};
+    if (bw_can_encode(t->dtype) && bw_encode_row(t->dtype, row, t->data, k, NULL, &err) != BW_OK)
+        die(err.text);
+    if (!bw_can_encode(t->dtype)) /* small scales, if they are where most types have them */
+        memset(t->data, 0x1c, n_bytes);
+    bw_free(row);
+    for (int64_t i = 1; i < n / k; i++)
+        memcpy((char *)t->data + (size_t)i * n_bytes, t->data, n_bytes);
+}
+
+static uint32_t most_id = 1;
+
 static bw_tensor *add(bw_dtype dtype, int n_dims, const int64_t *dims)
 {
     bw_tensor *t = &tensors[n_tensors++];
     *t = bw_tensor_view(dtype, n_dims, dims, NULL);
-    int64_t n = bw_tensor_elements(t);
     t->data = bw_alloc_aligned((size_t)bw_tensor_bytes(dtype, n_dims, dims));
     if (!t->data)
         die("no memory");
-    for (int64_t i = 0; i < n; i++)
-        bw_element_set_f64(dtype, t->data, i, bw_rng_f64(&rng) - 0.5);
+    fill(t, most_id);
     if (device->kind == BW_DEVICE_CPU)
         return t;
     bw_err err = {0};
@@ -105,7 +135,7 @@ int main(int argc, char **argv)
     int64_t v[16] = {0};
     bw_err err = {0};
     if (argc < 6)
-        die("THREADS|GPU matmul|conv2d|sdpa TYPE sizes");
+        die("THREADS|GPU matmul|conv2d|sdpa|indexed_moe_forward TYPE sizes");
     bw_log_configure(BW_LOG_DEBUG, false); /* what trials found */
     const char *name = strchr(argv[1], ':') ? argv[1] : NULL;
     if (bw_device_open(name, name ? 0 : atoi(argv[1]), &device, &err) != BW_OK)
@@ -142,6 +172,13 @@ int main(int argc, char **argv)
         call.in[1] = add(dtype, 4, (int64_t[]){v[0], v[1], v[3], v[4]});
         call.in[2] = add(dtype, 4, (int64_t[]){v[0], v[1], v[3], v[4]});
         call.out[0] = add(dtype, 4, (int64_t[]){v[0], v[1], v[2], v[4]});
+    } else if (call.op == BW_OP_INDEXED_MOE_FORWARD) {
+        call.n_in = 3;
+        most_id = (uint32_t)v[0];
+        call.in[0] = add(dtype, 3, v);
+        call.in[1] = add(BW_Q8_1, 3, (int64_t[]){v[3], 1, v[2]});
+        call.in[2] = add(BW_U32, 2, v + 3);
+        call.out[0] = add(BW_F32, 3, (int64_t[]){v[3], v[4], v[1]});
     } else {
         die("an op this program does not know");
     }

@@ -28,4 +28,17 @@ typedef struct bw_indexed_moe_args {
     int64_t y_token, y_slot, ids_token, ids_slot; /* elements */
 } bw_indexed_moe_args;
 
+/* The same with many tasks, grouped by expert (moe_grouped.hip): a tile is up to BW_QUANT_MOE_TASKS tasks of one group,
+ * those that numbers [begin, begin + n) of the list of tasks name; a workgroup takes one and BW_QUANT_MOE_ROWS rows of
+ * w. Group g < n_experts is that expert's, the last one that of all ids without an expert. n = 0: no tile.
+ *
+ * Group g with tasks [begin, end) of the list has the entries from bw_moe_first_tile(begin, g) to
+ * bw_moe_first_tile(end, g + 1): those never are fewer than its tiles, since rounding begin down loses less than a
+ * tile, which the group's own 1 gives back. So a group's entries follow from its own tasks and how many come before. */
+enum { BW_QUANT_MOE_TASKS = 64, BW_QUANT_MOE_ROWS = 64 };
+typedef struct bw_moe_tile {
+    uint32_t group, begin, n, unused;
+} bw_moe_tile;
+#define bw_moe_first_tile(begin, group) ((begin) / BW_QUANT_MOE_TASKS + (group))
+
 #endif

@@ -28,7 +28,8 @@
  *
  * INDEXED_MOE_FORWARD: in0 w [E, N, K] of any quantised type, in1 x q8_1 [T, S, K'] or [T, 1, K'] (one row for all
  * slots), in2 ids u32 [T, S]; out0 f32 [T, S, N], rows dense: y[t, s] = w[ids[t, s]] x[t, s], zeros where there is no
- * such expert.
+ * such expert. With many tokens a GPU's matrix units take each weight to 2^-18 of it, and one that is not finite as
+ * NaN.
  */
 #ifndef BW_QUANTIZED_H
 #define BW_QUANTIZED_H

@@ -202,6 +202,59 @@ static bw_case *moe(bw_case_sink *sink, bw_dtype dtype, const int64_t e_n_k[3], 
     return c;
 }
 
+/* Enough tasks for a GPU to group them by expert (mul_mat_gpu.c), spread as `where` says. */
+typedef enum spread { EVEN, SOME_ARE_NONE, ONE_EXPERT, LAST_EXPERTS, NO_EXPERT, N_SPREADS } spread;
+static void grouped(bw_case_sink *sink, bw_dtype dtype, const int64_t e_n_k[3], int64_t t, int64_t s, spread where)
+{
+    static const char *const names[] = {"even", "some without", "all on one", "two busy experts", "all without"};
+    int64_t e = e_n_k[0], n = e_n_k[1], k = e_n_k[2], x_k = (k + 511) / 512 * 512;
+    bool shared = where == SOME_ARE_NONE, has_gaps = where == LAST_EXPERTS;
+    bw_case *c = bw_case_begin(sink, BW_OP_INDEXED_MOE_FORWARD,
+                               "%s, %lld experts [%lld, %lld], %lld tokens of %lld, %s", bw_dtype_name(dtype),
+                               (long long)e, (long long)n, (long long)k, (long long)t, (long long)s, names[where]);
+    int64_t row = has_gaps && bw_can_encode(dtype) ? k + bw_dtype_block_elements(dtype) : k;
+    bw_tensor *w = bw_case_in_strided(c, dtype, 3, e_n_k, (int64_t[]){n * row, row, 1});
+    fill_weights(sink, c, w);
+    bw_tensor first = bw_tensor_view(dtype, 2, (int64_t[]){row == k ? n : 1, k}, w->data);
+    fill_columns(sink, bw_case_in(c, BW_Q8_1, 3, (int64_t[]){t, shared ? 1 : s, x_k}));
+    int64_t ids_row = has_gaps ? s + 3 : s;
+    uint32_t *ids = bw_case_in_strided(c, BW_U32, 2, (int64_t[]){t, s}, (int64_t[]){ids_row, 1})->data;
+    for (int64_t i = 0; i < t * s; i++) {
+        uint32_t id = (uint32_t)bw_cases_between(sink, 0, where == SOME_ARE_NONE ? e : e - 1);
+        if (where == ONE_EXPERT)
+            id = (uint32_t)(e / 2);
+        else if (where == LAST_EXPERTS)
+            id = (uint32_t)(i % 7 ? e - 1 : e - 3);
+        else if (where == NO_EXPERT || (where == SOME_ARE_NONE && i % 9 == 4))
+            id = i % 2 ? UINT32_MAX : (uint32_t)e;
+        ids[i / s * ids_row + i % s] = id;
+    }
+    bw_case_out_strided(c, BW_F32, 3, (int64_t[]){t, s, n}, (int64_t[]){s * (n + has_gaps * 3), n + has_gaps * 3, 1});
+    double size = magnitude(&first, k); /* matrix units take weights to 2^-18 (moe_grouped.hip) */
+    bw_case_tolerance(c, k, size, bw_cases_device(sink)->kind == BW_DEVICE_CPU ? 0 : size * 0x1p-18);
+    bw_case_run(c);
+}
+
+static void grouped_cases(bw_case_sink *sink)
+{
+    static const bw_dtype some[] = {BW_Q4_0, BW_Q8_0, BW_Q4_K, BW_Q6_K};
+    for (int i = 0; i < 4; i++) {
+        grouped(sink, some[i], (int64_t[]){8, 65, 512}, 500, 2, EVEN); /* uneven groups of about 125, full tiles */
+        grouped(sink, some[i], (int64_t[]){16, 33, 256}, 65, 1, ONE_EXPERT);
+        grouped(sink, some[i], (int64_t[]){7, 130, 256}, 43, 3, LAST_EXPERTS);
+        grouped(sink, some[i], (int64_t[]){4, 64, 256}, 1, 128, EVEN);
+        grouped(sink, some[i], (int64_t[]){1, 17, 256}, 64, 1, EVEN);
+        grouped(sink, some[i], (int64_t[]){2, 5, 256}, 300, 3, NO_EXPERT);
+    }
+    for (int i = 0; i < bw_cases_n_random(sink); i++) {
+        bw_dtype dtype = some[i % 4];
+        int64_t e = bw_cases_between(sink, 1, 40), s = bw_cases_between(sink, 1, 9);
+        int64_t t = (e * 4 + 31) / s + bw_cases_between(sink, 1, 40);
+        int64_t e_n_k[] = {e, bw_cases_between(sink, 1, 140), bw_cases_between(sink, 1, 3) * 256};
+        grouped(sink, dtype, e_n_k, t, s, e < 3 ? EVEN : (spread)(i % N_SPREADS));
+    }
+}
+
 void bw_op_indexed_moe_forward_cases(bw_case_sink *sink)
 {
     for (int k = 0; k < BW_DTYPE_COUNT; k++) {
@@ -209,11 +262,14 @@ void bw_op_indexed_moe_forward_cases(bw_case_sink *sink)
         if (!bw_dtype_is_quantised(dtype))
             continue;
         int64_t block = bw_dtype_block_elements(dtype);
+        grouped(sink, dtype, (int64_t[]){3, 70, block * 3}, 20, 2, SOME_ARE_NONE);
+        grouped(sink, dtype, (int64_t[]){5, 9, block}, 8, 4, (spread)(k % N_SPREADS));
         bw_case_run(moe(sink, dtype, (int64_t[]){1, 1, block}, 1, 1, false));
         bw_case_run(moe(sink, dtype, (int64_t[]){4, 13, block * 2}, 5, 2, true));
         bw_case_run(moe(sink, dtype, (int64_t[]){7, 34, 512}, 3, 4, false));
         bw_case_run(moe(sink, dtype, (int64_t[]){3, 5, block}, 0, 2, false));
     }
+    grouped_cases(sink);
     for (int bad = 0; bad < 4; bad++) {
         bw_case *c = bw_case_begin(sink, BW_OP_INDEXED_MOE_FORWARD, "bad shapes %d", bad);
         bw_case_in(c, BW_Q4_0, 3, (int64_t[]){2, 3, 64});

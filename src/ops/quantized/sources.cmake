@@ -6,7 +6,7 @@ if(BW_X86)
 endif()
 bw_cases_sources(quantized/get_rows_cases.c quantized/quantize_cases.c quantized/mul_mat_cases.c)
 bw_op_sources(quantized/dequantize_gpu.c quantized/mul_mat_gpu.c quantized/quantize_gpu.c)
-bw_op_kernels(quantized/dequantize.hip quantized/mul_mat.hip quantized/mul_mat_vec.hip quantized/quantize_exact.hip
-               quantized/quantize_k_exact.hip)
+bw_op_kernels(quantized/dequantize.hip quantized/mul_mat.hip quantized/mul_mat_vec.hip quantized/moe_grouped.hip
+               quantized/quantize_exact.hip quantized/quantize_k_exact.hip)
 bw_op_sources(quantized/get_rows_gpu.c)
 bw_op_kernels(quantized/get_rows.hip)
