@@ -180,6 +180,8 @@ void bw_op_row_sample_cases(bw_case_sink *sink)
     draw(sink, 2, 262144, NORMAL, (options){0, 1, 0.02, 0});
     draw(sink, 0, 100, NORMAL, (options){0, 1, 0, 0});
     draw(sink, 3, 5000, NORMAL, (options){0, 1e-7, 0, 0});
+    draw(sink, 2, 5000, NORMAL, (options){0, 1, 1, 0}); /* the largest alone */
+    draw(sink, 2, 500, FEW, (options){0, 2, 1, 0});
     for (int k = 0; k < 6; k++)
         draw(sink, 3, k % 2 ? 9000 : 40, (values)(k % 2), (options){k, -1, 0, 1 + k});
     for (int k = 0; k < bw_cases_n_random(sink); k++)
