@@ -93,6 +93,7 @@ struct bw_engine {
     int32_t n_running;
     int32_t *batch_tokens;       /* [n_batch] */
     int32_t *batch_outputs;      /* [max_outputs] */
+    bw_lm_draw *batch_draws;     /* [max_outputs] */
     bw_lm_seq *batch_seqs;       /* [n_parallel] */
     bw_session **batch_sessions; /* [n_parallel] whose sequence batch_seqs[i] is */
 };

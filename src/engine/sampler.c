@@ -193,11 +193,35 @@ static bool is_greedy(const bw_sampler *s)
     return s->options.temperature < 1e-6f;
 }
 
+/* Penalties and bias make another row of it. */
+static bool takes_own_row(const bw_sampler *s)
+{
+    return !s->has_penalties && s->options.n_logit_bias == 0;
+}
+
 int32_t bw_sampler_need(const bw_sampler *s)
 {
-    if (s->has_penalties || s->options.n_logit_bias > 0)
+    if (!takes_own_row(s))
         return 0;
     return is_greedy(s) ? 1 : s->options.top_k < s->n_vocab ? s->options.top_k : 0;
+}
+
+bool bw_sampler_draws_whole(const bw_sampler *s)
+{
+    return takes_own_row(s) && bw_sampler_need(s) == 0 && s->options.top_p >= 1;
+}
+
+uint32_t bw_sampler_next_random(bw_sampler *s)
+{
+    return (uint32_t)(bw_rng_f64(&s->rng) * 4294967296.0);
+}
+
+bw_status bw_sample_take(int32_t token, bw_sample *out, bw_err *err)
+{
+    *out = (bw_sample){.token = token, .logprob = NAN};
+    if (token < 0)
+        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
+    return BW_OK;
 }
 
 /* The row after penalties and bias: the model's own where there are none. */
@@ -340,9 +364,7 @@ bw_status bw_sampler_sample(bw_sampler *s, bw_sample_scratch *scratch, const flo
 bw_status bw_sampler_sample_top(bw_sampler *s, bw_sample_scratch *scratch, const float *values, const int32_t *tokens,
                                 bw_sample *out, bw_err *err)
 {
-    *out = (bw_sample){.token = tokens[0], .logprob = NAN};
-    if (tokens[0] < 0)
-        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
+    BW_TRY(bw_sample_take(tokens[0], out, err));
     if (is_greedy(s) || s->options.top_k == 1)
         return BW_OK;
     /* Sums of weights depend on their order: in that of draw(), ascending tokens. */

@@ -213,6 +213,7 @@ static void first_few_are_enough(void **state)
         assert_ok(bw_sample_scratch_init(&scratch, n_vocab, &err), err);
         int32_t need = bw_sampler_need(&few);
         assert_int_equal(need, trial % 7 == 0 ? 1 : o.top_k < n_vocab ? o.top_k : 0);
+        assert_int_equal(bw_sampler_draws_whole(&few), need == 0 && o.top_p >= 1);
         for (int32_t i = 0; i < need; i++) {
             values[i] = order[i].logit;
             tokens[i] = order[i].token;
@@ -239,13 +240,49 @@ static void first_few_are_enough(void **state)
     bw_sampling o = {.temperature = 1, .top_p = 1, .top_k = 5, .repetition_penalty = 1.1f};
     assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
     assert_int_equal(bw_sampler_need(&s), 0);
+    assert_false(bw_sampler_draws_whole(&s));
     bw_sampler_deinit(&s);
     o.repetition_penalty = 1;
     o.logit_bias = &bias;
     o.n_logit_bias = 1;
     assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
     assert_int_equal(bw_sampler_need(&s), 0);
+    assert_false(bw_sampler_draws_whole(&s));
     bw_sampler_deinit(&s);
+}
+
+/* The number that a device draws by is the one that the sampler itself would have drawn by. */
+static void random_of_a_draw(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_sampler s;
+    bw_rng rng;
+    bw_logit_bias bias = {3, 1};
+    bw_sampling o = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .has_seed = true, .seed = 5};
+    assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
+    assert_true(bw_sampler_draws_whole(&s));
+    bw_rng_init(&rng, 5);
+    for (int i = 0; i < 1000; i++)
+        assert_true(bw_sampler_next_random(&s) == (uint32_t)floor(bw_rng_f64(&rng) * 4294967296.0));
+    bw_sampler_deinit(&s);
+    for (int k = 0; k < 7; k++) { /* who does not draw from the whole row of the model, or not at all */
+        bw_sampling other = o;
+        other.temperature = k == 0 ? 0 : 1;
+        other.top_k = k == 1 ? 99 : k == 2 ? 100 : 0;
+        other.top_p = k == 3 ? 0.99f : 1;
+        other.presence_penalty = k == 4 ? 0.1f : 0;
+        other.logit_bias = k == 5 ? &bias : NULL;
+        other.n_logit_bias = k == 5;
+        other.min_p = k == 6 ? 0.5f : 0;
+        assert_ok(bw_sampler_init(&s, &other, 100, 16, &err), err);
+        assert_int_equal(bw_sampler_draws_whole(&s), k == 2 || k == 6);
+        bw_sampler_deinit(&s);
+    }
+    bw_sample sample;
+    assert_ok(bw_sample_take(7, &sample, &err), err);
+    assert_true(sample.token == 7 && isnan(sample.logprob) && sample.n_top == 0);
+    assert_int_equal(bw_sample_take(-1, &sample, &err), BW_E_DEVICE);
 }
 
 /* The chi-square value that is exceeded with probability 1e-6 (Wilson and Hilferty's approximation). */
@@ -508,13 +545,10 @@ static void large_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(candidates_are_exact),
-        cmocka_unit_test(first_few_are_enough),
-        cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(greedy_and_logprobs),
-        cmocka_unit_test(bad_rows),
-        cmocka_unit_test(counts_follow_the_window),
-        cmocka_unit_test(large_vocabulary),
+        cmocka_unit_test(candidates_are_exact),     cmocka_unit_test(first_few_are_enough),
+        cmocka_unit_test(random_of_a_draw),         cmocka_unit_test(draws_follow_the_distribution),
+        cmocka_unit_test(greedy_and_logprobs),      cmocka_unit_test(bad_rows),
+        cmocka_unit_test(counts_follow_the_window), cmocka_unit_test(large_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
