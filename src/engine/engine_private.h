@@ -57,6 +57,7 @@ struct bw_session {
     int32_t n_found;      /* prompt tokens found in the prefix cache at first admission */
     bool admitted_before;
     int32_t take, first_output, n_outputs; /* in this step: tokens; its rows of logits */
+    int32_t n_whole_rows;                  /* so many of its next rows are fetched whole, where few may be enough */
     int64_t admitted_ns, first_token_ns;
     bw_sampler sampler;
     bw_stream stream;

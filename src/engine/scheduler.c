@@ -370,15 +370,43 @@ static bool is_drawn_there(const bw_engine *e, const bw_session *s)
     return (bw_lm_can_give(e->lm) & BW_LM_DRAWN) != 0 && !asks_for_rows(s) && bw_sampler_draws_whole(&s->sampler);
 }
 
+enum { WHOLE_ROWS = 8 };
+
+/* Whether top-p is tried on the first few that the device finds, if the step finds any. */
+static bool is_tried_with_few(const bw_engine *e, const bw_session *s)
+{
+    return bw_lm_top_k(e->lm) > 1 && !asks_for_rows(s) && s->n_whole_rows == 0 && bw_sampler_takes_nucleus(&s->sampler);
+}
+
+/* The first few are enough for most of what models say; where not, the row is fetched after all, and so are the next
+ * ones at once: how sure a model is and what temperature is asked for change slowly. */
+static bw_status choose_nucleus(bw_engine *e, bw_session *s, const bw_lm_top *top, int32_t row, bw_sample *sample,
+                                bw_err *err)
+{
+    bool is_enough;
+    const float *logits;
+    size_t at = (size_t)row * (size_t)top->k;
+    BW_TRY(bw_sampler_sample_nucleus(&s->sampler, &e->scratch, top->values + at, top->tokens + at, top->k,
+                                     top->sums[row], &is_enough, sample, err));
+    if (is_enough)
+        return BW_OK;
+    s->n_whole_rows = WHOLE_ROWS;
+    BW_TRY(bw_lm_fetch_row(e->lm, row, &logits, err));
+    return bw_sampler_sample(&s->sampler, &e->scratch, logits, -1, sample, err);
+}
+
 /* From what the step gave: a token that the device drew, a row, or the first few or the first of one. */
 static bw_status choose(bw_engine *e, bw_session *s, const bw_lm_results *r, int32_t row, bw_sample *sample,
                         bw_err *err)
 {
     if (is_drawn_there(e, s))
         return bw_sample_take(r->drawn[row], sample, err);
+    s->n_whole_rows -= s->n_whole_rows > 0;
     if (r->logits)
         return bw_sampler_sample(&s->sampler, &e->scratch, r->logits + (size_t)row * (size_t)e->info.n_vocab,
                                  s->n_logprobs, sample, err);
+    if (is_tried_with_few(e, s))
+        return choose_nucleus(e, s, &r->top, row, sample, err);
     if (r->top.k == 0)
         return bw_sample_take(r->best ? r->best[row] : r->drawn[row], sample, err);
     size_t at = (size_t)row * (size_t)r->top.k;
@@ -466,6 +494,7 @@ static int choose_wants(const bw_engine *e, const bw_lm_batch *batch)
         if (s->n_outputs == 0)
             continue;
         int32_t n = asks_for_rows(s) ? 0 : bw_sampler_need(&s->sampler);
+        n = is_tried_with_few(e, s) ? bw_lm_top_k(e->lm) : n;
         if (is_drawn_there(e, s))
             wants |= BW_LM_DRAWN;
         else if (n == 0)
@@ -479,7 +508,7 @@ static int choose_wants(const bw_engine *e, const bw_lm_batch *batch)
     return wants != 0 ? wants : BW_LM_LOGITS; /* of no row */
 }
 
-/* Who draws there: its options and the next of its random numbers. */
+/* Temperatures, and for who is drawn there also min-p and the next of its random numbers. */
 static void fill_draws(bw_engine *e, const bw_lm_batch *batch)
 {
     for (int32_t i = 0; i < batch->n_seqs; i++) {
@@ -490,6 +519,8 @@ static void fill_draws(bw_engine *e, const bw_lm_batch *batch)
                 draw = (bw_lm_draw){.temperature = s->sampler.options.temperature,
                                     .min_p = s->sampler.options.min_p,
                                     .random = bw_sampler_next_random(&s->sampler)};
+            else if (is_tried_with_few(e, s))
+                draw.temperature = s->sampler.options.temperature;
             e->batch_draws[s->first_output + j] = draw;
         }
     }
@@ -498,7 +529,7 @@ static void fill_draws(bw_engine *e, const bw_lm_batch *batch)
 static bw_status run_step(bw_engine *e, const bw_lm_batch *batch, bw_lm_results *r, bw_err *err)
 {
     int wants = choose_wants(e, batch);
-    if (wants & BW_LM_DRAWN)
+    if (wants & (BW_LM_DRAWN | BW_LM_TOP))
         fill_draws(e, batch);
     return bw_lm_step_for(e->lm, batch, wants, r, err);
 }

@@ -74,7 +74,7 @@ typedef struct bw_lm_batch {
     const bw_lm_seq *seqs;   /* [n_seqs], covering the tokens in order, without gaps */
     int32_t n_outputs;       /* rows of logits wanted, may be 0 */
     const int32_t *outputs;  /* [n_outputs] indices into tokens, ascending */
-    const bw_lm_draw *draws; /* [n_outputs], for BW_LM_DRAWN */
+    const bw_lm_draw *draws; /* [n_outputs]: BW_LM_DRAWN needs them, BW_LM_TOP can use them; or NULL */
 } bw_lm_batch;
 
 /* Compute the batch: append K and V to the pages, return logits f32 [n_outputs, n_vocab] in host memory that stays
@@ -86,7 +86,7 @@ bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, 
 typedef enum bw_lm_want {
     BW_LM_LOGITS = 1,
     BW_LM_BEST = 2,  /* the token with the largest logit, the first of equal ones */
-    BW_LM_TOP = 4,   /* the first few logits */
+    BW_LM_TOP = 4,   /* the first few logits, and a sum over the row */
     BW_LM_DRAWN = 8, /* a token by the batch's draws */
 } bw_lm_want;
 /* Of which the device itself can give so much; BW_LM_LOGITS always. */
@@ -94,11 +94,13 @@ int bw_lm_can_give(const bw_lm *lm);
 /* How many of each row's first logits BW_LM_TOP gives; 0: none. */
 int32_t bw_lm_top_k(const bw_lm *lm);
 /* values f32, tokens i32 [n_outputs, k]: of each row the k first logits and their tokens, the larger first, of equal
- * ones the smaller token. */
+ * ones the smaller token. sums f32 [n_outputs]: of e^((logit - largest) / temperature) over the whole row, with the
+ * draw's temperature where the batch has draws and it is above 0, else 1. */
 typedef struct bw_lm_top {
     int32_t k;
     const float *values;
     const int32_t *tokens;
+    const float *sums;
 } bw_lm_top;
 /* In host memory, valid until the next step; NULL and k 0 where it was not wanted. Where a row is not finite, its token
  * (of top the first) is -1. */
@@ -110,6 +112,8 @@ typedef struct bw_lm_results {
 } bw_lm_results;
 /* As bw_lm_step; wants: of bw_lm_want, each one that bw_lm_can_give. */
 bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_results *results, bw_err *err);
+/* The logits f32 [n_vocab] of one output of the last step, whatever was wanted of it; valid until the next call. */
+bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err);
 /* Copy the first n_tokens of a page over another. */
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
 

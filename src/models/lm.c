@@ -131,8 +131,6 @@ static bw_status make_inputs(bw_lm *lm, bw_err *err)
     for (size_t i = 0; i < 3; i++)
         lm->draws[i] = lm->temperatures + (i + 1) * outputs;
     lm->pages = lm->draws[2] + outputs;
-    for (size_t i = 0; i < outputs; i++) /* of BW_ROW_WEIGHT, which nobody asks for */
-        memcpy(&lm->temperatures[i], &(float){1}, sizeof(float));
     return BW_OK;
 }
 
@@ -297,17 +295,21 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
     return BW_OK;
 }
 
-/* f32, f32 and u32 lie in words. */
-static bw_status fill_draws(bw_lm *lm, const bw_lm_batch *batch, bw_err *err)
+/* Numbers that lie in words, as f32 and at the last u32; ROW_TOP_K's temperatures must be above 0. */
+static bw_status fill_draws(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_err *err)
 {
+    if (!batch->draws && wants & BW_LM_DRAWN)
+        return bw_fail(err, BW_E_INTERNAL, "step: tokens are to be drawn, and the batch does not say how");
     for (int32_t i = 0; i < batch->n_outputs; i++) {
-        const bw_lm_draw *draw = &batch->draws[i];
-        if (!(draw->temperature >= 0 && draw->min_p >= 0 && draw->min_p <= 1))
+        bw_lm_draw draw = batch->draws ? batch->draws[i] : (bw_lm_draw){0};
+        if (!(draw.temperature >= 0 && draw.min_p >= 0 && draw.min_p <= 1))
             return bw_fail(err, BW_E_INTERNAL, "step: a token is to be drawn with temperature %g and min-p %g",
-                           (double)draw->temperature, (double)draw->min_p);
-        memcpy(&lm->draws[0][i], &draw->temperature, sizeof(float));
-        memcpy(&lm->draws[1][i], &draw->min_p, sizeof(float));
-        memcpy(&lm->draws[2][i], &draw->random, sizeof draw->random);
+                           (double)draw.temperature, (double)draw.min_p);
+        memcpy(&lm->draws[0][i], &draw.temperature, sizeof(float));
+        memcpy(&lm->draws[1][i], &draw.min_p, sizeof(float));
+        memcpy(&lm->draws[2][i], &draw.random, sizeof draw.random);
+        draw.temperature = draw.temperature > 0 ? draw.temperature : 1;
+        memcpy(&lm->temperatures[i], &draw.temperature, sizeof(float));
     }
     return BW_OK;
 }
@@ -318,8 +320,8 @@ bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_r
     if (wants & ~bw_lm_can_give(lm))
         return bw_fail(err, BW_E_INTERNAL, "step: of its rows %d is wanted and can not be given", wants);
     BW_TRY(fill_batch(lm, batch, &n_pages, err));
-    if (wants & BW_LM_DRAWN)
-        BW_TRY(fill_draws(lm, batch, err));
+    if (wants & (BW_LM_DRAWN | BW_LM_TOP))
+        BW_TRY(fill_draws(lm, batch, wants, err));
     int64_t n = batch->n_outputs;
     int64_t dims[BW_DIM_COUNT] = {batch->n_tokens,
                                   n,

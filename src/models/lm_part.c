@@ -330,10 +330,12 @@ static void mark_top(const bw_lm *lm, const bw_lm_part *last, int32_t n_outputs,
 {
     int32_t *tokens;
     float *sums, *values = host_values(lm, last, &tokens, &sums);
-    for (size_t i = 0; i < (size_t)n_outputs; i++)
+    for (size_t i = 0; i < (size_t)n_outputs; i++) {
         if (sums[i * BW_ROW_SUMS + BW_ROW_FINITE] == 0)
             tokens[i * (size_t)last->top_k] = -1;
-    *top = (bw_lm_top){last->top_k, values, tokens};
+        sums[i] = sums[i * BW_ROW_SUMS + BW_ROW_WEIGHT]; /* over what was read before */
+    }
+    *top = (bw_lm_top){last->top_k, values, tokens, sums};
 }
 
 bw_status bw_lm_take(bw_lm *lm, int32_t n_outputs, int wants, bw_lm_results *results, bw_err *err)
@@ -367,6 +369,18 @@ bw_status bw_lm_take(bw_lm *lm, int32_t n_outputs, int wants, bw_lm_results *res
     if (wants & BW_LM_TOP)
         mark_top(lm, last, n_outputs, &results->top);
     return BW_OK;
+}
+
+bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err)
+{
+    bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    size_t n_vocab = (size_t)lm->file->config.n_vocab;
+    const float *data = (const float *)bw_plan_data(last->plan, last->logits) + (size_t)output * n_vocab;
+    *logits = data;
+    if (!on_gpu(last))
+        return BW_OK;
+    *logits = lm->host_logits.data;
+    return last->device->vtable->download(last->device, lm->host_logits.data, data, n_vocab * sizeof *data, err);
 }
 
 bw_status bw_lm_part_copy_page(bw_lm *lm, bw_lm_part *part, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)

@@ -43,7 +43,7 @@ extern fake_settings fake;
 /* What the model has seen since fake_reset. */
 typedef struct fake_counts {
     int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps, top_steps, drawn_steps,
-        row_steps;
+        row_steps, fetched_rows;
 } fake_counts;
 fake_counts fake_get_counts(void);
 /* The row of logits [n_vocab] that follows tokens[0..n): what the model must give whatever pages they lie in. */

@@ -12,7 +12,7 @@ fake_settings fake;
 
 static struct {
     _Atomic int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps, top_steps;
-    _Atomic int64_t drawn_steps, row_steps;
+    _Atomic int64_t drawn_steps, row_steps, fetched_rows;
 } counts;
 
 struct bw_lm_file {
@@ -45,7 +45,8 @@ fake_counts fake_get_counts(void)
                          .chosen_steps = counts.chosen_steps,
                          .top_steps = counts.top_steps,
                          .drawn_steps = counts.drawn_steps,
-                         .row_steps = counts.row_steps};
+                         .row_steps = counts.row_steps,
+                         .fetched_rows = counts.fetched_rows};
 }
 
 void fake_reset(void)
@@ -53,7 +54,7 @@ void fake_reset(void)
     fake = (fake_settings){0};
     counts.steps = counts.tokens = counts.rows = counts.copies = 0;
     counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = counts.chosen_steps = counts.top_steps = 0;
-    counts.drawn_steps = counts.row_steps = 0;
+    counts.drawn_steps = counts.row_steps = counts.fetched_rows = 0;
 }
 
 bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *err)
@@ -206,9 +207,25 @@ static void find_top(const float *row, int32_t n, int32_t *first, float *values)
     }
 }
 
+static float sum_weights(const float *row, int32_t n, float temperature)
+{
+    double sum = 0, most = (double)row[largest(row, n)];
+    for (int32_t t = 0; t < n; t++)
+        sum += exp(((double)row[t] - most) / (double)temperature);
+    return (float)sum;
+}
+
+bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err)
+{
+    (void)err;
+    counts.fetched_rows++;
+    *logits = lm->logits + (size_t)output * (size_t)lm->n_vocab;
+    return BW_OK;
+}
+
 bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_results *results, bw_err *err)
 {
-    static float values[4096];
+    static float values[4096], sums[4096];
     static int32_t tokens[4096], best[4096], drawn[4096];
     const float *logits;
     if (wants == 0 || (wants & ~bw_lm_can_give(lm)) != 0)
@@ -226,6 +243,8 @@ bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_r
             find_top(row, lm->n_vocab, first, values + (size_t)i * (size_t)fake.top_k);
         if ((wants & BW_LM_TOP) && !finite)
             first[0] = -1;
+        float temperature = batch->draws && batch->draws[i].temperature > 0 ? batch->draws[i].temperature : 1;
+        sums[i] = sum_weights(row, lm->n_vocab, temperature);
     }
     counts.chosen_steps += (wants & BW_LM_BEST) != 0;
     counts.drawn_steps += (wants & BW_LM_DRAWN) != 0;
@@ -235,7 +254,7 @@ bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_r
                                .best = wants & BW_LM_BEST ? best : NULL,
                                .drawn = wants & BW_LM_DRAWN ? drawn : NULL};
     if (wants & BW_LM_TOP)
-        results->top = (bw_lm_top){fake.top_k, values, tokens};
+        results->top = (bw_lm_top){fake.top_k, values, tokens, sums};
     return BW_OK;
 }
 
