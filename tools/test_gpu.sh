@@ -63,7 +63,7 @@ always() { BW_GPU_LIBRARIES=always families matmul conv; }
 above() { BW_TEST_DEVICE=$device limited "$build/tests/$1"; }
 
 programs="beeswax_program make_model bw-conformance lm_argmax lm_cycles"
-tests="plan_test models_test array_test array_ops_test gpu_top_k_test"
+tests="plan_test models_test array_test array_ops_test gpu_top_k_test gpu_draw_test"
 say "beeswax $(git describe --always --dirty 2>/dev/null || echo "outside git"), $(uname -srm), $(date -u +%F)"
 if [ -z "$build" ]; then
     build=$PWD/build-gpu
@@ -71,7 +71,7 @@ if [ -z "$build" ]; then
     say "kernels: BW_GFX=$gfx BW_SM=$sm BW_PTX=$ptx"
     : >"$out/log"
     if command -v apt-get >/dev/null; then tools/packages.sh card "$([ $gfx = none ] || echo amd)" 2>&1 | tee -a "$out/log" || { show 30 "$out/log"; exit 1; }; fi
-    # gpu_top_k_test is a target only where the simulated card can be built
+    # gpu_top_k_test and gpu_draw_test are targets only where the simulated card can be built
     # shellcheck disable=SC2046,SC2086
     { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBW_GFX=$gfx -DBW_SM="$sm" -DBW_PTX=$ptx &&
         cmake --build "$build" --target help >"$out/targets" &&

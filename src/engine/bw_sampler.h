@@ -80,6 +80,22 @@ void bw_sampler_accept(bw_sampler *sampler, const int32_t *tokens, int32_t n, in
  * not finite are BW_E_DEVICE; a bias that bans every token is BW_E_ARG. */
 bw_status bw_sampler_sample(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int n_logprobs,
                             bw_sample *out, bw_err *err);
+/* Whether it draws from the whole of the model's own row, from which min-p alone takes tokens: then a device can draw
+ * in its place, by the options' temperature and min-p and bw_sampler_next_random. Never changes. */
+bool bw_sampler_draws_whole(const bw_sampler *sampler);
+/* The random number of the next draw, uniform over 2^32, which bw_sampler_sample then does not make: what the device
+ * draws by it is what bw_sampler_sample would have drawn, unless it falls on the border between two tokens. */
+uint32_t bw_sampler_next_random(bw_sampler *sampler);
+/* Whether it takes tokens from the whole of the model's own row by top-p (and then min-p) alone. Never changes. */
+bool bw_sampler_takes_nucleus(const bw_sampler *sampler);
+/* For such a one: from the row's n first, as bw_sampler_sample_top has them, and the sum of all the row's weights
+ * e^((logit - largest) / temperature): what bw_sampler_sample would choose, unless by the sum's rounding it takes one
+ * token more or less. Where the n do not weigh top-p of the sum, *is_enough is false and nothing has happened. */
+bw_status bw_sampler_sample_nucleus(bw_sampler *sampler, bw_sample_scratch *scratch, const float *values,
+                                    const int32_t *tokens, int32_t n, float sum, bool *is_enough, bw_sample *out,
+                                    bw_err *err);
+/* A token that the device chose; below 0 the row is not finite: BW_E_DEVICE. */
+bw_status bw_sample_take(int32_t token, bw_sample *out, bw_err *err);
 /* How many of the first logits of the model's own row it chooses from (1: it takes the largest); 0: from all, or others
  * than the model's. Never changes. */
 int32_t bw_sampler_need(const bw_sampler *sampler);

@@ -216,7 +216,8 @@ static bw_status allocate(bw_engine *e, const bw_engine_options *o, bw_err *err)
     e->batch_seqs = bw_alloc_array(n_parallel, sizeof *e->batch_seqs);
     e->batch_tokens = bw_alloc_array(n_batch, sizeof *e->batch_tokens);
     e->batch_outputs = bw_alloc_array(n_out, sizeof *e->batch_outputs);
-    if (!e->running || !e->batch_sessions || !e->batch_seqs || !e->batch_tokens || !e->batch_outputs)
+    e->batch_draws = bw_alloc_array(n_out, sizeof *e->batch_draws);
+    if (!e->running || !e->batch_sessions || !e->batch_seqs || !e->batch_tokens || !e->batch_outputs || !e->batch_draws)
         return bw_fail_memory(err, n_parallel * (16 + sizeof *e->batch_seqs) + (n_batch + n_out) * 4, "the batch");
     return bw_sample_scratch_init(&e->scratch, e->info.n_vocab, err);
 }
@@ -356,6 +357,7 @@ void bw_engine_free(bw_engine *e)
     bw_free(e->batch_seqs);
     bw_free(e->batch_tokens);
     bw_free(e->batch_outputs);
+    bw_free(e->batch_draws);
     bw_lm_free(e->lm);
     bw_device_close(e->device);
     pthread_cond_destroy(&e->wake);

@@ -57,6 +57,7 @@ struct bw_session {
     int32_t n_found;      /* prompt tokens found in the prefix cache at first admission */
     bool admitted_before;
     int32_t take, first_output, n_outputs; /* in this step: tokens; its rows of logits */
+    int32_t n_whole_rows;                  /* so many of its next rows are fetched whole, where few may be enough */
     int64_t admitted_ns, first_token_ns;
     bw_sampler sampler;
     bw_stream stream;
@@ -94,6 +95,7 @@ struct bw_engine {
     int32_t n_running;
     int32_t *batch_tokens;       /* [n_batch] */
     int32_t *batch_outputs;      /* [max_outputs] */
+    bw_lm_draw *batch_draws;     /* [max_outputs] */
     bw_lm_seq *batch_seqs;       /* [n_parallel] */
     bw_session **batch_sessions; /* [n_parallel] whose sequence batch_seqs[i] is */
 };

@@ -193,11 +193,40 @@ static bool is_greedy(const bw_sampler *s)
     return s->options.temperature < 1e-6f;
 }
 
+/* Penalties and bias make another row of it. */
+static bool takes_own_row(const bw_sampler *s)
+{
+    return !s->has_penalties && s->options.n_logit_bias == 0;
+}
+
 int32_t bw_sampler_need(const bw_sampler *s)
 {
-    if (s->has_penalties || s->options.n_logit_bias > 0)
+    if (!takes_own_row(s))
         return 0;
     return is_greedy(s) ? 1 : s->options.top_k < s->n_vocab ? s->options.top_k : 0;
+}
+
+bool bw_sampler_draws_whole(const bw_sampler *s)
+{
+    return takes_own_row(s) && bw_sampler_need(s) == 0 && s->options.top_p >= 1;
+}
+
+bool bw_sampler_takes_nucleus(const bw_sampler *s)
+{
+    return takes_own_row(s) && bw_sampler_need(s) == 0 && s->options.top_p < 1;
+}
+
+uint32_t bw_sampler_next_random(bw_sampler *s)
+{
+    return (uint32_t)(bw_rng_f64(&s->rng) * 4294967296.0);
+}
+
+bw_status bw_sample_take(int32_t token, bw_sample *out, bw_err *err)
+{
+    *out = (bw_sample){.token = token, .logprob = NAN};
+    if (token < 0)
+        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
+    return BW_OK;
 }
 
 /* The row after penalties and bias: the model's own where there are none. */
@@ -337,23 +366,50 @@ bw_status bw_sampler_sample(bw_sampler *s, bw_sample_scratch *scratch, const flo
     return BW_OK;
 }
 
-bw_status bw_sampler_sample_top(bw_sampler *s, bw_sample_scratch *scratch, const float *values, const int32_t *tokens,
-                                bw_sample *out, bw_err *err)
+/* The n first of a row as candidates, in their order or that of their tokens: sums of weights depend on it. */
+static void list_first(bw_candidate *list, const float *values, const int32_t *tokens, int32_t n, bool by_token)
 {
-    *out = (bw_sample){.token = tokens[0], .logprob = NAN};
-    if (tokens[0] < 0)
-        return bw_fail(err, BW_E_DEVICE, "the model gave logits that are not finite numbers");
-    if (is_greedy(s) || s->options.top_k == 1)
-        return BW_OK;
-    /* Sums of weights depend on their order: in that of draw(), ascending tokens. */
-    bw_candidate *list = scratch->candidates;
-    int32_t n = s->options.top_k;
     for (int32_t i = 0; i < n; i++) {
         int32_t at = i;
-        for (; at > 0 && list[at - 1].token > tokens[i]; at--)
+        for (; by_token && at > 0 && list[at - 1].token > tokens[i]; at--)
             list[at] = list[at - 1];
         list[at] = (bw_candidate){.logit = values[i], .token = tokens[i]};
     }
+}
+
+bw_status bw_sampler_sample_nucleus(bw_sampler *s, bw_sample_scratch *scratch, const float *values,
+                                    const int32_t *tokens, int32_t n, float sum, bool *is_enough, bw_sample *out,
+                                    bw_err *err)
+{
+    bw_candidate *list = scratch->candidates;
+    *is_enough = true;
+    BW_TRY(bw_sample_take(tokens[0], out, err));
+    list_first(list, values, tokens, n, false);
+    bw_candidates_weigh(list, n, values[0], s->options.temperature);
+    double mass = (double)s->options.top_p * (double)sum, reached = (double)list[0].weight;
+    int32_t kept = 1;
+    while (kept < n && reached < mass)
+        reached += (double)list[kept++].weight;
+    *is_enough = reached >= mass;
+    if (!*is_enough)
+        return BW_OK;
+    list_first(list, values, tokens, kept, true);
+    bw_candidates_weigh(list, kept, values[0], s->options.temperature);
+    kept = bw_candidates_min_weight(list, kept, s->options.min_p);
+    double u = bw_rng_f64(&s->rng);
+    out->token = bw_candidates_pick(list, kept, u * bw_candidates_total(list, kept));
+    return BW_OK;
+}
+
+bw_status bw_sampler_sample_top(bw_sampler *s, bw_sample_scratch *scratch, const float *values, const int32_t *tokens,
+                                bw_sample *out, bw_err *err)
+{
+    BW_TRY(bw_sample_take(tokens[0], out, err));
+    if (is_greedy(s) || s->options.top_k == 1)
+        return BW_OK;
+    bw_candidate *list = scratch->candidates;
+    int32_t n = s->options.top_k;
+    list_first(list, values, tokens, n, true); /* as draw() has them */
     double u = bw_rng_f64(&s->rng), total;
     n = weigh_top_k(s, scratch, n, values[0], &total);
     out->token = bw_candidates_pick(list, n, u * total);

@@ -302,7 +302,8 @@ static void find_pages(bw_engine *e)
 
 static void build_batch(bw_engine *e, bw_lm_batch *batch)
 {
-    *batch = (bw_lm_batch){.tokens = e->batch_tokens, .seqs = e->batch_seqs, .outputs = e->batch_outputs};
+    *batch = (bw_lm_batch){
+        .tokens = e->batch_tokens, .seqs = e->batch_seqs, .outputs = e->batch_outputs, .draws = e->batch_draws};
     for (int32_t i = 0; i < e->n_running; i++) {
         bw_session *s = e->running[i];
         if (s->take == 0)
@@ -357,26 +358,64 @@ static void register_pages(bw_engine *e, bw_session *s)
                                    s->tokens + s->n_registered * BW_KV_PAGE, BW_KV_PAGE);
 }
 
-/* What a step gave: rows of logits, or what the device found in each: the first token, or the first few. */
-typedef struct results {
-    const float *logits; /* [n_outputs, n_vocab], or NULL: */
-    const int32_t *best; /* [n_outputs], or NULL: */
-    bw_lm_top top;
-} results;
-
-static bw_status choose(bw_engine *e, bw_session *s, const results *r, int32_t row, bw_sample *sample, bw_err *err)
+/* Whether its rows themselves must come to the host, whatever the sampler needs. */
+static bool asks_for_rows(const bw_session *s)
 {
+    return s->n_logprobs >= 0 || s->echo;
+}
+
+/* Whether the device draws its tokens, in every step. */
+static bool is_drawn_there(const bw_engine *e, const bw_session *s)
+{
+    return (bw_lm_can_give(e->lm) & BW_LM_DRAWN) != 0 && !asks_for_rows(s) && bw_sampler_draws_whole(&s->sampler);
+}
+
+enum { WHOLE_ROWS = 8 };
+
+/* Whether top-p is tried on the first few that the device finds, if the step finds any. */
+static bool is_tried_with_few(const bw_engine *e, const bw_session *s)
+{
+    return bw_lm_top_k(e->lm) > 1 && !asks_for_rows(s) && s->n_whole_rows == 0 && bw_sampler_takes_nucleus(&s->sampler);
+}
+
+/* The first few are enough for most of what models say; where not, the row is fetched after all, and so are the next
+ * ones at once: how sure a model is and what temperature is asked for change slowly. */
+static bw_status choose_nucleus(bw_engine *e, bw_session *s, const bw_lm_top *top, int32_t row, bw_sample *sample,
+                                bw_err *err)
+{
+    bool is_enough;
+    const float *logits;
+    size_t at = (size_t)row * (size_t)top->k;
+    BW_TRY(bw_sampler_sample_nucleus(&s->sampler, &e->scratch, top->values + at, top->tokens + at, top->k,
+                                     top->sums[row], &is_enough, sample, err));
+    if (is_enough)
+        return BW_OK;
+    s->n_whole_rows = WHOLE_ROWS;
+    BW_TRY(bw_lm_fetch_row(e->lm, row, &logits, err));
+    return bw_sampler_sample(&s->sampler, &e->scratch, logits, -1, sample, err);
+}
+
+/* From what the step gave: a token that the device drew, a row, or the first few or the first of one. */
+static bw_status choose(bw_engine *e, bw_session *s, const bw_lm_results *r, int32_t row, bw_sample *sample,
+                        bw_err *err)
+{
+    if (is_drawn_there(e, s))
+        return bw_sample_take(r->drawn[row], sample, err);
+    s->n_whole_rows -= s->n_whole_rows > 0;
     if (r->logits)
         return bw_sampler_sample(&s->sampler, &e->scratch, r->logits + (size_t)row * (size_t)e->info.n_vocab,
                                  s->n_logprobs, sample, err);
-    if (r->best)
-        return bw_sampler_sample_top(&s->sampler, &e->scratch, NULL, r->best + row, sample, err);
+    if (is_tried_with_few(e, s))
+        return choose_nucleus(e, s, &r->top, row, sample, err);
+    if (r->top.k == 0)
+        return bw_sample_take(r->best ? r->best[row] : r->drawn[row], sample, err);
     size_t at = (size_t)row * (size_t)r->top.k;
     return bw_sampler_sample_top(&s->sampler, &e->scratch, r->top.values + at, r->top.tokens + at, sample, err);
 }
 
 /* Choose the next token and pass on its text; *finish says whether that was the last. */
-static bw_status generate(bw_engine *e, bw_session *s, const results *r, int32_t row, bw_finish *finish, bw_err *err)
+static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, int32_t row, bw_finish *finish,
+                          bw_err *err)
 {
     bw_sample sample;
     BW_TRY(choose(e, s, r, row, &sample, err));
@@ -405,7 +444,7 @@ static bw_status generate(bw_engine *e, bw_session *s, const results *r, int32_t
     return status;
 }
 
-static void take_results(bw_engine *e, bw_session *s, const results *r)
+static void take_results(bw_engine *e, bw_session *s, const bw_lm_results *r)
 {
     bw_err err = {0};
     bw_status status = BW_OK;
@@ -444,31 +483,55 @@ static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* How many of the first logits of every row are needed, 0: whole rows, or there are none. */
-static int32_t count_needed(const bw_engine *e, const bw_lm_batch *batch)
+/* What is wanted of every row, so that what need not leave the device stays there; greedy requests take the first of
+ * the few, or a draw with temperature 0. */
+static int choose_wants(const bw_engine *e, const bw_lm_batch *batch)
 {
     int32_t most = 0;
+    int can = bw_lm_can_give(e->lm), wants = 0;
     for (int32_t i = 0; i < batch->n_seqs; i++) {
         const bw_session *s = e->batch_sessions[i];
         if (s->n_outputs == 0)
             continue;
-        int32_t n = s->n_logprobs >= 0 || s->echo ? 0 : bw_sampler_need(&s->sampler);
-        if (n == 0)
-            return 0;
+        int32_t n = asks_for_rows(s) ? 0 : bw_sampler_need(&s->sampler);
+        n = is_tried_with_few(e, s) ? bw_lm_top_k(e->lm) : n;
+        if (is_drawn_there(e, s))
+            wants |= BW_LM_DRAWN;
+        else if (n == 0)
+            wants |= BW_LM_LOGITS;
         most = n > most ? n : most;
     }
-    return most;
+    if (most > 1 && !(wants & BW_LM_LOGITS))
+        wants |= most <= bw_lm_top_k(e->lm) ? BW_LM_TOP : BW_LM_LOGITS;
+    if (most == 1 && wants == 0)
+        wants = can & BW_LM_BEST ? BW_LM_BEST : BW_LM_LOGITS;
+    return wants != 0 ? wants : BW_LM_LOGITS; /* of no row */
 }
 
-/* What need not leave the device stays there. */
-static bw_status run_step(bw_engine *e, const bw_lm_batch *batch, results *r, bw_err *err)
+/* Temperatures, and for who is drawn there also min-p and the next of its random numbers. */
+static void fill_draws(bw_engine *e, const bw_lm_batch *batch)
 {
-    int32_t n = count_needed(e, batch);
-    if (n == 1 && bw_lm_can_choose(e->lm))
-        return bw_lm_step_best(e->lm, batch, &r->best, err);
-    if (n > 0 && n <= bw_lm_top_k(e->lm))
-        return bw_lm_step_top(e->lm, batch, &r->top, err);
-    return bw_lm_step(e->lm, batch, &r->logits, err);
+    for (int32_t i = 0; i < batch->n_seqs; i++) {
+        bw_session *s = e->batch_sessions[i];
+        for (int32_t j = 0; j < s->n_outputs; j++) {
+            bw_lm_draw draw = {0};
+            if (is_drawn_there(e, s))
+                draw = (bw_lm_draw){.temperature = s->sampler.options.temperature,
+                                    .min_p = s->sampler.options.min_p,
+                                    .random = bw_sampler_next_random(&s->sampler)};
+            else if (is_tried_with_few(e, s))
+                draw.temperature = s->sampler.options.temperature;
+            e->batch_draws[s->first_output + j] = draw;
+        }
+    }
+}
+
+static bw_status run_step(bw_engine *e, const bw_lm_batch *batch, bw_lm_results *r, bw_err *err)
+{
+    int wants = choose_wants(e, batch);
+    if (wants & (BW_LM_DRAWN | BW_LM_TOP))
+        fill_draws(e, batch);
+    return bw_lm_step_for(e->lm, batch, wants, r, err);
 }
 
 /* Nobody who waits will ever be served: tell them all, and whoever owns the engine. */
@@ -496,7 +559,7 @@ static void step(bw_engine *e)
     if (batch.n_seqs == 0)
         return;
     bw_err err = {0};
-    results r = {0};
+    bw_lm_results r = {0};
     int64_t began_ns = bw_clock_now_ns();
     bw_status status = run_step(e, &batch, &r, &err);
     if (status != BW_OK) {

@@ -60,36 +60,61 @@ typedef struct bw_lm_seq {
     const int32_t *pages; /* [ceil(n_cached / BW_LM_PAGE_TOKENS)] page numbers */
 } bw_lm_seq;
 
+/* How a token is drawn from a row, see ROW_SAMPLE in bw_sample.h: with temperature and random 0 it is the first of the
+ * largest. */
+typedef struct bw_lm_draw {
+    float temperature, min_p;
+    uint32_t random;
+} bw_lm_draw;
+
 /* One ragged batch. */
 typedef struct bw_lm_batch {
     int32_t n_tokens;
     const int32_t *tokens; /* [n_tokens], each in the vocabulary */
     int32_t n_seqs;
-    const bw_lm_seq *seqs;  /* [n_seqs], covering the tokens in order, without gaps */
-    int32_t n_outputs;      /* rows of logits wanted, may be 0 */
-    const int32_t *outputs; /* [n_outputs] indices into tokens, ascending */
+    const bw_lm_seq *seqs;   /* [n_seqs], covering the tokens in order, without gaps */
+    int32_t n_outputs;       /* rows of logits wanted, may be 0 */
+    const int32_t *outputs;  /* [n_outputs] indices into tokens, ascending */
+    const bw_lm_draw *draws; /* [n_outputs]: BW_LM_DRAWN needs them, BW_LM_TOP can use them; or NULL */
 } bw_lm_batch;
 
 /* Compute the batch: append K and V to the pages, return logits f32 [n_outputs, n_vocab] in host memory that stays
  * valid until the next step. Pages of one sequence that are shared with others are only read: the engine sees to it
  * that positions written in this step lie in pages this sequence owns alone. */
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err);
-/* Whether the device itself finds the largest logit of each row, so that the rows need not be fetched. */
-bool bw_lm_can_choose(const bw_lm *lm);
-/* As bw_lm_step, where bw_lm_can_choose: best i32 [n_outputs] is the token with the largest logit of each row, the
- * first of equal ones, or -1 where the row is not finite. Valid until the next step. */
-bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err);
-/* How many of each row's first logits the device itself can find, so that only these need be fetched; 0: it cannot. */
+/* What is wanted of a step's rows of logits: they themselves, or what a device can make of each so that they need not
+ * be fetched. */
+typedef enum bw_lm_want {
+    BW_LM_LOGITS = 1,
+    BW_LM_BEST = 2,  /* the token with the largest logit, the first of equal ones */
+    BW_LM_TOP = 4,   /* the first few logits, and a sum over the row */
+    BW_LM_DRAWN = 8, /* a token by the batch's draws */
+} bw_lm_want;
+/* Of which the device itself can give so much; BW_LM_LOGITS always. */
+int bw_lm_can_give(const bw_lm *lm);
+/* How many of each row's first logits BW_LM_TOP gives; 0: none. */
 int32_t bw_lm_top_k(const bw_lm *lm);
 /* values f32, tokens i32 [n_outputs, k]: of each row the k first logits and their tokens, the larger first, of equal
- * ones the smaller token; a row that is not finite has -1 for its first token. */
+ * ones the smaller token. sums f32 [n_outputs]: of e^((logit - largest) / temperature) over the whole row, with the
+ * draw's temperature where the batch has draws and it is above 0, else 1. */
 typedef struct bw_lm_top {
     int32_t k;
     const float *values;
     const int32_t *tokens;
+    const float *sums;
 } bw_lm_top;
-/* As bw_lm_step, where bw_lm_top_k is above 0. Valid until the next step. */
-bw_status bw_lm_step_top(bw_lm *lm, const bw_lm_batch *batch, bw_lm_top *top, bw_err *err);
+/* In host memory, valid until the next step; NULL and k 0 where it was not wanted. Where a row is not finite, its token
+ * (of top the first) is -1. */
+typedef struct bw_lm_results {
+    const float *logits;  /* f32 [n_outputs, n_vocab] */
+    const int32_t *best;  /* i32 [n_outputs] */
+    const int32_t *drawn; /* i32 [n_outputs] */
+    bw_lm_top top;
+} bw_lm_results;
+/* As bw_lm_step; wants: of bw_lm_want, each one that bw_lm_can_give. */
+bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_results *results, bw_err *err);
+/* The logits f32 [n_vocab] of one output of the last step, whatever was wanted of it; valid until the next call. */
+bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err);
 /* Copy the first n_tokens of a page over another. */
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
 

@@ -119,12 +119,12 @@ static bw_status make_inputs(bw_lm *lm, bw_err *err)
     size_t tokens = (size_t)o->max_tokens, seqs = (size_t)o->max_seqs, outputs = (size_t)o->max_outputs;
     size_t pages = seqs * (size_t)o->max_seq_pages, logits = outputs * (size_t)lm->file->config.n_vocab * 4;
     lm->max_pages = (int32_t)pages;
-    size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs * 2) * sizeof *lm->tokens;
+    size_t bytes = (tokens * 3 + seqs * 4 + pages + outputs * 5) * sizeof *lm->tokens;
     BW_TRY(v->host_alloc(lm->device, bytes, "a step's inputs", &lm->inputs, err));
     memset(lm->inputs.data, 0, bytes);
     if (lm->device->kind != BW_DEVICE_CPU) {
         BW_TRY(v->host_alloc(lm->device, logits, "logits", &lm->host_logits, err));
-        BW_TRY(v->host_alloc(lm->device, outputs * 2 * sizeof *lm->tokens, "chosen tokens", &lm->host_best, err));
+        BW_TRY(v->host_alloc(lm->device, outputs * 4 * sizeof *lm->tokens, "chosen tokens", &lm->host_best, err));
     }
     lm->tokens = lm->inputs.data;
     lm->positions = lm->tokens + tokens;
@@ -132,9 +132,9 @@ static bw_status make_inputs(bw_lm *lm, bw_err *err)
     lm->seqs = lm->slots + tokens;
     lm->outputs = lm->seqs + seqs * 4;
     lm->temperatures = lm->outputs + outputs;
-    lm->pages = lm->temperatures + outputs;
-    for (size_t i = 0; i < outputs; i++) /* of BW_ROW_WEIGHT, which nobody asks for */
-        memcpy(&lm->temperatures[i], &(float){1}, sizeof(float));
+    for (size_t i = 0; i < 3; i++)
+        lm->draws[i] = lm->temperatures + (i + 1) * outputs;
+    lm->pages = lm->draws[2] + outputs;
     return BW_OK;
 }
 
@@ -299,43 +299,65 @@ static bw_status fill_batch(bw_lm *lm, const bw_lm_batch *batch, int32_t *n_page
     return BW_OK;
 }
 
-static bw_status compute(bw_lm *lm, const bw_lm_batch *batch, bw_lm_want want, bw_err *err)
+/* Numbers that lie in words, as f32 and at the last u32; ROW_TOP_K's temperatures must be above 0. */
+static bw_status fill_draws(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_err *err)
+{
+    if (!batch->draws && wants & BW_LM_DRAWN)
+        return bw_fail(err, BW_E_INTERNAL, "step: tokens are to be drawn, and the batch does not say how");
+    for (int32_t i = 0; i < batch->n_outputs; i++) {
+        bw_lm_draw draw = batch->draws ? batch->draws[i] : (bw_lm_draw){0};
+        if (!(draw.temperature >= 0 && draw.min_p >= 0 && draw.min_p <= 1))
+            return bw_fail(err, BW_E_INTERNAL, "step: a token is to be drawn with temperature %g and min-p %g",
+                           (double)draw.temperature, (double)draw.min_p);
+        memcpy(&lm->draws[0][i], &draw.temperature, sizeof(float));
+        memcpy(&lm->draws[1][i], &draw.min_p, sizeof(float));
+        memcpy(&lm->draws[2][i], &draw.random, sizeof draw.random);
+        draw.temperature = draw.temperature > 0 ? draw.temperature : 1;
+        memcpy(&lm->temperatures[i], &draw.temperature, sizeof(float));
+    }
+    return BW_OK;
+}
+
+bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_results *results, bw_err *err)
 {
     int32_t n_pages = 0;
+    if (wants & ~bw_lm_can_give(lm))
+        return bw_fail(err, BW_E_INTERNAL, "step: of its rows %d is wanted and can not be given", wants);
     BW_TRY(fill_batch(lm, batch, &n_pages, err));
-    int64_t n_best = want == BW_LM_BEST ? batch->n_outputs : 0, n_top = want == BW_LM_TOP ? batch->n_outputs : 0;
-    int64_t dims[BW_DIM_COUNT] = {batch->n_tokens, batch->n_outputs, batch->n_seqs, n_pages, n_best, n_top};
+    if (wants & (BW_LM_DRAWN | BW_LM_TOP))
+        BW_TRY(fill_draws(lm, batch, wants, err));
+    int64_t n = batch->n_outputs;
+    int64_t dims[BW_DIM_COUNT] = {batch->n_tokens,
+                                  n,
+                                  batch->n_seqs,
+                                  n_pages,
+                                  wants & BW_LM_BEST ? n : 0,
+                                  wants & BW_LM_TOP ? n : 0,
+                                  wants & BW_LM_DRAWN ? n : 0};
     for (int i = 0; i < lm->n_parts; i++)
         BW_TRY(bw_lm_part_step(lm, &lm->parts[i], dims, err));
-    return BW_OK;
+    return bw_lm_take(lm, batch->n_outputs, wants, results, err);
 }
 
 bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, bw_err *err)
 {
-    BW_TRY(compute(lm, batch, BW_LM_LOGITS, err));
-    return bw_lm_take_logits(lm, batch->n_outputs, logits, err);
+    bw_lm_results results;
+    BW_TRY(bw_lm_step_for(lm, batch, BW_LM_LOGITS, &results, err));
+    if (logits)
+        *logits = results.logits;
+    return BW_OK;
 }
 
-bool bw_lm_can_choose(const bw_lm *lm)
+int bw_lm_can_give(const bw_lm *lm)
 {
-    return lm->device->kind != BW_DEVICE_CPU;
-}
-
-bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err)
-{
-    BW_TRY(compute(lm, batch, BW_LM_BEST, err));
-    return bw_lm_take_best(lm, batch->n_outputs, best, err);
+    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    int wants = BW_LM_LOGITS | (lm->device->kind != BW_DEVICE_CPU ? BW_LM_BEST : 0);
+    return wants | (last->top_k > 0 ? BW_LM_TOP : 0) | (last->can_draw ? BW_LM_DRAWN : 0);
 }
 
 int32_t bw_lm_top_k(const bw_lm *lm)
 {
     return lm->parts[lm->n_parts - 1].top_k;
-}
-
-bw_status bw_lm_step_top(bw_lm *lm, const bw_lm_batch *batch, bw_lm_top *top, bw_err *err)
-{
-    BW_TRY(compute(lm, batch, BW_LM_TOP, err));
-    return bw_lm_take_top(lm, batch->n_outputs, top, err);
 }
 
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)

@@ -75,14 +75,24 @@ static int32_t most_top_k(int32_t n_vocab)
     return k;
 }
 
-/* What spares fetching rows of logits. A step has one of the two, or neither. */
+/* What spares fetching rows of logits: of these a step has what is wanted of it. */
 static void record_choice(bw_lm_part *part)
 {
     bw_plan *plan = part->plan;
-    int32_t k = part->top_k = most_top_k(part->model.config.n_vocab);
+    int32_t n_vocab = part->model.config.n_vocab, k = part->top_k = most_top_k(n_vocab);
     part->best = kept(plan, BW_I32, 1, BW_DIM_BEST, 0);
     part->finite = kept(plan, BW_I32, 1, BW_DIM_BEST, 0);
     bw_plan_call(plan, BW_OP_ROW_ARGMAX, 1, &part->logits, 2, (bw_value[]){part->best, part->finite}, NULL, 0);
+    part->can_draw = (n_vocab - 1) / BW_SAMPLE_PART < BW_SAMPLE_MOST_PARTS;
+    if (part->can_draw) {
+        for (int i = 0; i < 3; i++)
+            part->draws[i] = bw_plan_input(plan, i == 2 ? BW_U32 : BW_F32, 1, (int64_t[]){BW_DIM_DRAWN});
+        part->drawn = kept(plan, BW_I32, 1, BW_DIM_DRAWN, 0);
+        part->drawable = kept(plan, BW_I32, 1, BW_DIM_DRAWN, 0);
+        bw_plan_call(plan, BW_OP_ROW_SAMPLE, 4,
+                     (bw_value[]){part->logits, part->draws[0], part->draws[1], part->draws[2]}, 2,
+                     (bw_value[]){part->drawn, part->drawable}, NULL, 0);
+    }
     if (k == 0)
         return;
     part->temperatures = bw_plan_input(plan, BW_F32, 1, (int64_t[]){BW_DIM_TOP});
@@ -118,8 +128,8 @@ static bw_status make_plan(bw_lm *lm, bw_lm_part *part, bw_err *err)
 {
     const bw_lm_options *o = &lm->options;
     const bw_device_vtable *v = part->device->vtable;
-    int64_t max[BW_DIM_COUNT] = {o->max_tokens, o->max_outputs, o->max_seqs,
-                                 lm->max_pages, o->max_outputs, o->max_outputs};
+    int64_t max[BW_DIM_COUNT] = {o->max_tokens,  o->max_outputs, o->max_seqs,   lm->max_pages,
+                                 o->max_outputs, o->max_outputs, o->max_outputs};
     BW_TRY(bw_plan_new(part->device, max, o->variant, &part->plan, err));
     add_inputs(part->plan, &part->step);
     size_t n_layers = (size_t)part->model.config.n_layers;
@@ -143,6 +153,8 @@ static bw_status make_plan(bw_lm *lm, bw_lm_part *part, bw_err *err)
     bind_input(lm, part, part->step.outputs, lm->outputs);
     if (part->top_k > 0)
         bind_input(lm, part, part->temperatures, lm->temperatures);
+    for (int i = 0; i < 3 && part->can_draw; i++)
+        bind_input(lm, part, part->draws[i], lm->draws[i]);
     if (part->first > 0)
         bw_plan_bind(part->plan, part->x, part->x_in.data);
     if (part->top_k == 0)
@@ -277,54 +289,102 @@ bw_status bw_lm_part_step(bw_lm *lm, bw_lm_part *part, const int64_t dims[BW_DIM
     return bw_plan_run(part->plan, own, err);
 }
 
-bw_status bw_lm_take_best(bw_lm *lm, int32_t n_outputs, const int32_t **best, bw_err *err)
+static bw_status fetch(bw_lm_part *last, bw_value value, void *host, size_t bytes, bw_err *err)
 {
-    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
-    const bw_device_vtable *v = last->device->vtable;
-    int32_t *host = lm->host_best.data, *finite = host + lm->options.max_outputs;
+    return last->device->vtable->download_later(last->device, host, bw_plan_data(last->plan, value), bytes, err);
+}
+
+/* Two rows of [max_outputs]: tokens, and whether each token's row is finite. */
+static bw_status fetch_tokens(bw_lm *lm, bw_lm_part *last, bw_value tokens, bw_value finite, int32_t *host,
+                              int32_t n_outputs, bw_err *err)
+{
     size_t bytes = (size_t)n_outputs * sizeof *host;
-    BW_TRY(v->download_later(last->device, host, bw_plan_data(last->plan, last->best), bytes, err));
-    BW_TRY(v->download_later(last->device, finite, bw_plan_data(last->plan, last->finite), bytes, err));
-    BW_TRY(v->synchronise(last->device, err));
+    BW_TRY(fetch(last, tokens, host, bytes, err));
+    return fetch(last, finite, host + lm->options.max_outputs, bytes, err);
+}
+
+static void mark_tokens(const bw_lm *lm, int32_t *host, int32_t n_outputs)
+{
     for (int32_t i = 0; i < n_outputs; i++)
-        if (!finite[i])
+        if (!host[lm->options.max_outputs + i])
             host[i] = -1;
-    *best = host;
-    return BW_OK;
 }
 
-bw_status bw_lm_take_top(bw_lm *lm, int32_t n_outputs, bw_lm_top *top, bw_err *err)
+/* [max_outputs, top_k] values, then as many tokens, then [max_outputs, BW_ROW_SUMS] sums. */
+static float *host_values(const bw_lm *lm, const bw_lm_part *last, int32_t **tokens, float **sums)
 {
-    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
-    const bw_device_vtable *v = last->device->vtable;
-    size_t n = (size_t)n_outputs, k = (size_t)last->top_k, most = (size_t)lm->options.max_outputs;
-    float *values = lm->host_top.data, *sums = values + 2 * most * k;
-    int32_t *tokens = (int32_t *)(void *)(values + most * k);
-    BW_TRY(v->download_later(last->device, values, bw_plan_data(last->plan, last->values), n * k * 4, err));
-    BW_TRY(v->download_later(last->device, tokens, bw_plan_data(last->plan, last->places), n * k * 4, err));
-    BW_TRY(v->download_later(last->device, sums, bw_plan_data(last->plan, last->sums), n * BW_ROW_SUMS * 4, err));
-    BW_TRY(v->synchronise(last->device, err));
-    for (size_t i = 0; i < n; i++)
+    float *values = lm->host_top.data;
+    size_t n = (size_t)lm->options.max_outputs * (size_t)last->top_k;
+    *tokens = (int32_t *)(void *)(values + n);
+    *sums = values + 2 * n;
+    return values;
+}
+
+static bw_status fetch_top(bw_lm *lm, bw_lm_part *last, int32_t n_outputs, bw_err *err)
+{
+    int32_t *tokens;
+    float *sums, *values = host_values(lm, last, &tokens, &sums);
+    size_t n = (size_t)n_outputs, k = (size_t)last->top_k;
+    BW_TRY(fetch(last, last->values, values, n * k * 4, err));
+    BW_TRY(fetch(last, last->places, tokens, n * k * 4, err));
+    return fetch(last, last->sums, sums, n * BW_ROW_SUMS * 4, err);
+}
+
+static void mark_top(const bw_lm *lm, const bw_lm_part *last, int32_t n_outputs, bw_lm_top *top)
+{
+    int32_t *tokens;
+    float *sums, *values = host_values(lm, last, &tokens, &sums);
+    for (size_t i = 0; i < (size_t)n_outputs; i++) {
         if (sums[i * BW_ROW_SUMS + BW_ROW_FINITE] == 0)
-            tokens[i * k] = -1;
-    *top = (bw_lm_top){last->top_k, values, tokens};
+            tokens[i * (size_t)last->top_k] = -1;
+        sums[i] = sums[i * BW_ROW_SUMS + BW_ROW_WEIGHT]; /* over what was read before */
+    }
+    *top = (bw_lm_top){last->top_k, values, tokens, sums};
+}
+
+bw_status bw_lm_take(bw_lm *lm, int32_t n_outputs, int wants, bw_lm_results *results, bw_err *err)
+{
+    bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    *results = (bw_lm_results){0};
+    if (!on_gpu(last)) {
+        results->logits = bw_plan_data(last->plan, last->logits);
+        return BW_OK;
+    }
+    int32_t *best = lm->host_best.data, *drawn = best + 2 * (size_t)lm->options.max_outputs;
+    if (wants & BW_LM_LOGITS)
+        BW_TRY(fetch(last, last->logits, lm->host_logits.data, (size_t)n_outputs * (size_t)lm->file->config.n_vocab * 4,
+                     err));
+    if (wants & BW_LM_BEST)
+        BW_TRY(fetch_tokens(lm, last, last->best, last->finite, best, n_outputs, err));
+    if (wants & BW_LM_DRAWN)
+        BW_TRY(fetch_tokens(lm, last, last->drawn, last->drawable, drawn, n_outputs, err));
+    if (wants & BW_LM_TOP)
+        BW_TRY(fetch_top(lm, last, n_outputs, err));
+    BW_TRY(last->device->vtable->synchronise(last->device, err));
+    results->logits = wants & BW_LM_LOGITS ? lm->host_logits.data : NULL;
+    if (wants & BW_LM_BEST) {
+        mark_tokens(lm, best, n_outputs);
+        results->best = best;
+    }
+    if (wants & BW_LM_DRAWN) {
+        mark_tokens(lm, drawn, n_outputs);
+        results->drawn = drawn;
+    }
+    if (wants & BW_LM_TOP)
+        mark_top(lm, last, n_outputs, &results->top);
     return BW_OK;
 }
 
-bw_status bw_lm_take_logits(bw_lm *lm, int32_t n_outputs, const float **logits, bw_err *err)
+bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err)
 {
-    const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
-    const bw_device_vtable *v = last->device->vtable;
-    void *data = bw_plan_data(last->plan, last->logits);
-    if (on_gpu(last)) {
-        size_t bytes = (size_t)n_outputs * (size_t)lm->file->config.n_vocab * sizeof **logits;
-        BW_TRY(v->download_later(last->device, lm->host_logits.data, data, bytes, err));
-        BW_TRY(v->synchronise(last->device, err));
-        data = lm->host_logits.data;
-    }
-    if (logits)
-        *logits = data;
-    return BW_OK;
+    bw_lm_part *last = &lm->parts[lm->n_parts - 1];
+    size_t n_vocab = (size_t)lm->file->config.n_vocab;
+    const float *data = (const float *)bw_plan_data(last->plan, last->logits) + (size_t)output * n_vocab;
+    *logits = data;
+    if (!on_gpu(last))
+        return BW_OK;
+    *logits = lm->host_logits.data;
+    return last->device->vtable->download(last->device, lm->host_logits.data, data, n_vocab * sizeof *data, err);
 }
 
 bw_status bw_lm_part_copy_page(bw_lm *lm, bw_lm_part *part, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err)

@@ -29,6 +29,8 @@ typedef struct bw_lm_part {
     bw_value best, finite;                       /* i32 [outputs] */
     bw_value temperatures, values, places, sums; /* [outputs], [outputs, top_k] twice, [outputs, BW_ROW_SUMS] */
     int32_t top_k;
+    bw_value draws[3], drawn, drawable; /* temperatures, leasts, randoms; drawn and finite i32 [outputs] */
+    bool can_draw;
     bw_buffer inputs; /* on a GPU: what lies in the lm's inputs */
     bw_buffer x_in;   /* first > 0: f32 [max_tokens, n_embd] */
     bw_buffer kv;     /* [layers, k and v, pages, heads, page, head_dim] */
@@ -44,10 +46,11 @@ struct bw_lm {
     int n_parts;
     bw_buffer inputs;      /* host memory of all inputs, one behind the other */
     bw_buffer host_logits; /* f32 [max_outputs, n_vocab], for a GPU */
-    bw_buffer host_best;   /* i32 [2, max_outputs]: best and finite, for a GPU */
+    bw_buffer host_best;   /* i32 [4, max_outputs]: best and finite, drawn and finite, for a GPU */
     bw_buffer host_top;    /* [max_outputs] rows: values [top_k]; then of tokens; then of sums: for a GPU */
-    int32_t *tokens, *positions, *slots, *seqs, *outputs, *temperatures, *pages; /* in inputs, in this order */
-    int32_t max_pages;                                                           /* in one step */
+    /* in inputs, in this order */
+    int32_t *tokens, *positions, *slots, *seqs, *outputs, *temperatures, *draws[3], *pages;
+    int32_t max_pages; /* in one step */
     bw_lm_probe_fn *probe;
     void *probe_user;
 };
@@ -59,14 +62,10 @@ bw_status bw_lm_choose_layers(bw_lm *lm, int32_t *n_cpu_layers, bw_err *err);
 /* The next part; it is the lm's to free also after a failure. */
 bw_status bw_lm_part_init(bw_lm *lm, bw_device *device, int32_t first, int32_t end, bw_progress *progress, bw_err *err);
 void bw_lm_part_deinit(bw_lm_part *part);
-/* What is wanted of a step's rows of logits. */
-typedef enum bw_lm_want { BW_LM_LOGITS, BW_LM_BEST, BW_LM_TOP } bw_lm_want;
 /* The batch lies in the lm's inputs. */
 bw_status bw_lm_part_step(bw_lm *lm, bw_lm_part *part, const int64_t dims[BW_DIM_COUNT], bw_err *err);
-/* Each waits for the step. */
-bw_status bw_lm_take_best(bw_lm *lm, int32_t n_outputs, const int32_t **best, bw_err *err);
-bw_status bw_lm_take_top(bw_lm *lm, int32_t n_outputs, bw_lm_top *top, bw_err *err);
-bw_status bw_lm_take_logits(bw_lm *lm, int32_t n_outputs, const float **logits, bw_err *err);
+/* Waits for the step. */
+bw_status bw_lm_take(bw_lm *lm, int32_t n_outputs, int wants, bw_lm_results *results, bw_err *err);
 bw_status bw_lm_part_copy_page(bw_lm *lm, bw_lm_part *part, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);
 
 #endif

@@ -23,11 +23,12 @@ enum {
     BW_DIM_OUTPUTS = -2,
     BW_DIM_SEQS = -3,
     BW_DIM_PAGES = -4,
-    /* Outputs whose first logit, or whose first few, are wanted: as many as outputs, or 0, which leaves the calls out.
-     */
+    /* Outputs whose first logit, or whose first few, or a token drawn from which, are wanted: as many as outputs, or 0,
+     * which leaves the calls out. */
     BW_DIM_BEST = -5,
     BW_DIM_TOP = -6,
-    BW_DIM_COUNT = 6
+    BW_DIM_DRAWN = -7,
+    BW_DIM_COUNT = 7
 };
 
 /* max_dims: the largest value of each symbolic dimension, [BW_DIM_COUNT] in the order above. variant: a kernel variant

@@ -120,7 +120,10 @@ static void device_finds_top_k(void **state)
         top_k_text(k, 0, 1, -1, &text[0], &steps);
         assert_int_equal(steps, 0);
         top_k_text(k, 40, 1, -1, &text[1], &steps);
-        assert_true(k > 1 && k <= 40 ? steps >= 30 : steps == 0); /* of one the device knows the token */
+        if (k == 0 || k == 1000)
+            assert_true(steps > 0); /* top-p alone: tried on the first few */
+        else
+            assert_true(k > 1 && k <= 40 ? steps >= 30 : steps == 0); /* of one the device knows the token */
         assert_string_equal(text[0].data, text[1].data);
     }
     top_k_text(40, 40, 1.2f, -1, &text[0], &steps);
@@ -167,6 +170,108 @@ static void device_finds_top_k_of_many(void **state)
     run_request(e, &other, &broken);
     assert_int_equal(broken.last.type, BW_EVENT_ERROR);
     outcome_deinit(&broken);
+    bw_engine_free(e);
+    fake_reset();
+}
+
+enum { MIXED = 8 };
+static const bw_sampling mixed[MIXED] = {
+    {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
+    {.temperature = 0, .top_p = 1, .repetition_penalty = 1},
+    {.temperature = 1.3f, .top_p = 1, .min_p = 0.05f, .repetition_penalty = 1},
+    {.temperature = 1, .top_p = 1, .repetition_penalty = 1}, /* with log-probabilities */
+    {.temperature = 1, .top_p = 0.9f, .top_k = 30, .repetition_penalty = 1},
+    {.temperature = 0.8f, .top_p = 0.95f, .repetition_penalty = 1.1f},
+    {.temperature = 0.7f, .top_p = 0.7f, .repetition_penalty = 1},               /* the first few are enough */
+    {.temperature = 6, .top_p = 0.95f, .min_p = 0.01f, .repetition_penalty = 1}, /* they are not */
+};
+
+/* n of them from `first` on, at the same time; their texts. */
+static fake_counts run_mixed(bool device, int first, int n, bw_str *texts)
+{
+    bw_session *sessions[MIXED];
+    fake_reset();
+    fake.can_choose = fake.can_draw = device;
+    fake.top_k = device ? 40 : 0;
+    bw_engine *e = make_engine(256, MIXED, 0, 0);
+    for (int i = first; i < first + n; i++) {
+        bw_request r = make_request("abc", 30);
+        r.sampling = mixed[i];
+        r.sampling.seed = 40 + (uint64_t)i;
+        r.sampling.has_seed = true;
+        r.n_logprobs = i == 3 ? 2 : -1;
+        r.ignore_eos = true;
+        sessions[i] = submit(e, &r);
+    }
+    for (int i = first; i < first + n; i++) {
+        outcome o;
+        if (!read_all(sessions[i], &o))
+            fail_msg("no event: %s", o.err.text);
+        assert_int_equal(o.n_tokens, 30);
+        assert_true((isnan(o.logprobs[0]) == 0) == (i == 3));
+        bw_str_clear(&texts[i]);
+        bw_str_add(&texts[i], o.text.data);
+        outcome_deinit(&o);
+        bw_session_free(sessions[i]);
+    }
+    fake_counts counts = fake_get_counts();
+    bw_engine_free(e);
+    fake_reset();
+    return counts;
+}
+
+/* Requests that sample from everything, greedy ones, one with top-k and some that need rows, alone and in the same
+ * steps: each gets the text that it gets alone from whole rows, and a step gives no more than is wanted of it. */
+static void device_draws(void **state)
+{
+    (void)state;
+    enum { NONE, ALL, ANY };
+    static const struct {
+        int first, n, chosen, drawn, top, rows; /* the last four: in how many steps this is wanted */
+    } groups[] = {{0, 1, NONE, ALL, NONE, NONE}, {1, 1, ALL, NONE, NONE, NONE}, {2, 1, NONE, ALL, NONE, NONE},
+                  {3, 1, NONE, NONE, NONE, ALL}, {4, 1, NONE, NONE, ALL, NONE}, {5, 1, NONE, NONE, NONE, ALL},
+                  {0, 2, ANY, ALL, NONE, NONE},  {0, 3, ANY, ALL, NONE, NONE},  {1, 2, ANY, ALL, NONE, NONE},
+                  {2, 2, NONE, ALL, NONE, ALL},  {6, 1, NONE, NONE, ALL, NONE}, {7, 1, NONE, NONE, ANY, ANY},
+                  {6, 2, NONE, NONE, ANY, ANY},  {4, 3, NONE, NONE, ANY, ALL},  {0, 8, ANY, ALL, ANY, ALL}};
+    bw_str alone[MIXED] = {{0}}, texts[MIXED] = {{0}};
+    for (int i = 0; i < MIXED; i++) {
+        fake_counts c = run_mixed(false, i, 1, alone);
+        assert_true(c.drawn_steps == 0 && c.top_steps == 0 && c.chosen_steps == 0 && c.row_steps >= 30);
+    }
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        fake_counts c = run_mixed(true, groups[g].first, groups[g].n, texts);
+        for (int i = groups[g].first; i < groups[g].first + groups[g].n; i++)
+            assert_string_equal(texts[i].data, alone[i].data);
+        const int want[4] = {groups[g].chosen, groups[g].drawn, groups[g].top, groups[g].rows};
+        const int64_t got[4] = {c.chosen_steps, c.drawn_steps, c.top_steps, c.row_steps};
+        for (int k = 0; k < 4; k++)
+            if (want[k] == NONE ? got[k] != 0 : want[k] == ALL && got[k] < 30)
+                fail_msg("group %zu: %lld steps give result %d", g, (long long)got[k], k);
+        if (groups[g].n == 1) /* a row that is fetched afterwards, then eight that are wanted at once */
+            assert_true(groups[g].first == 7 ? c.top_steps == 4 && c.fetched_rows == 4 && c.row_steps >= 26
+                                             : c.fetched_rows == 0);
+    }
+    assert_string_not_equal(alone[0].data, alone[1].data);
+    for (int i = 0; i < MIXED; i++) {
+        bw_str_deinit(&alone[i]);
+        bw_str_deinit(&texts[i]);
+    }
+}
+
+/* Rows that are not finite. */
+static void device_draws_nothing(void **state)
+{
+    (void)state;
+    fake_reset();
+    fake.can_draw = true;
+    fake.nan_step = 2;
+    bw_engine *e = make_engine(64, 2, 0, 0);
+    bw_request r = make_request("abc", 20);
+    r.sampling.temperature = 1;
+    outcome o;
+    run_request(e, &r, &o);
+    assert_int_equal(o.last.type, BW_EVENT_ERROR);
+    outcome_deinit(&o);
     bw_engine_free(e);
     fake_reset();
 }
@@ -646,6 +751,8 @@ int main(void)
         cmocka_unit_test_setup(opened_device, setup),
         cmocka_unit_test_setup(device_finds_top_k, setup),
         cmocka_unit_test_setup(device_finds_top_k_of_many, setup),
+        cmocka_unit_test_setup(device_draws, setup),
+        cmocka_unit_test_setup(device_draws_nothing, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

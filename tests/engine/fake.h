@@ -35,13 +35,15 @@ typedef struct fake_settings {
     bool fail_open;
     bool can_choose; /* the device finds the largest logits itself */
     int32_t top_k;   /* and so many of the first */
+    bool can_draw;   /* and draws tokens itself */
     const char *chat_template;
 } fake_settings;
 extern fake_settings fake;
 
 /* What the model has seen since fake_reset. */
 typedef struct fake_counts {
-    int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps, top_steps;
+    int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps, top_steps, drawn_steps,
+        row_steps, fetched_rows;
 } fake_counts;
 fake_counts fake_get_counts(void);
 /* The row of logits [n_vocab] that follows tokens[0..n): what the model must give whatever pages they lie in. */

@@ -12,6 +12,7 @@ fake_settings fake;
 
 static struct {
     _Atomic int64_t steps, tokens, rows, copies, max_batch_tokens, max_seqs, mixed_steps, chosen_steps, top_steps;
+    _Atomic int64_t drawn_steps, row_steps, fetched_rows;
 } counts;
 
 struct bw_lm_file {
@@ -42,7 +43,10 @@ fake_counts fake_get_counts(void)
                          .max_seqs = counts.max_seqs,
                          .mixed_steps = counts.mixed_steps,
                          .chosen_steps = counts.chosen_steps,
-                         .top_steps = counts.top_steps};
+                         .top_steps = counts.top_steps,
+                         .drawn_steps = counts.drawn_steps,
+                         .row_steps = counts.row_steps,
+                         .fetched_rows = counts.fetched_rows};
 }
 
 void fake_reset(void)
@@ -50,6 +54,7 @@ void fake_reset(void)
     fake = (fake_settings){0};
     counts.steps = counts.tokens = counts.rows = counts.copies = 0;
     counts.max_batch_tokens = counts.max_seqs = counts.mixed_steps = counts.chosen_steps = counts.top_steps = 0;
+    counts.drawn_steps = counts.row_steps = counts.fetched_rows = 0;
 }
 
 bw_status bw_lm_open_device(const char *name, int n_threads, bw_device **device, bw_err *why_cpu, bw_err *err)
@@ -141,28 +146,11 @@ void bw_lm_get_info(const bw_lm *lm, bw_lm_info *info)
     info->device = "cpu:0";
 }
 
-bool bw_lm_can_choose(const bw_lm *lm)
+int bw_lm_can_give(const bw_lm *lm)
 {
     (void)lm;
-    return fake.can_choose;
-}
-
-bw_status bw_lm_step_best(bw_lm *lm, const bw_lm_batch *batch, const int32_t **best, bw_err *err)
-{
-    static int32_t chosen[4096];
-    const float *logits;
-    BW_TRY(bw_lm_step(lm, batch, &logits, err));
-    for (int32_t i = 0; i < batch->n_outputs; i++) {
-        const float *row = logits + (size_t)i * (size_t)lm->n_vocab;
-        chosen[i] = 0;
-        for (int32_t t = 1; t < lm->n_vocab; t++)
-            chosen[i] = row[t] > row[chosen[i]] ? t : chosen[i];
-        if (!isfinite(row[chosen[i]]))
-            chosen[i] = -1;
-    }
-    counts.chosen_steps++;
-    *best = chosen;
-    return BW_OK;
+    return BW_LM_LOGITS | (fake.can_choose ? BW_LM_BEST : 0) | (fake.top_k > 0 ? BW_LM_TOP : 0) |
+           (fake.can_draw ? BW_LM_DRAWN : 0);
 }
 
 int32_t bw_lm_top_k(const bw_lm *lm)
@@ -171,34 +159,103 @@ int32_t bw_lm_top_k(const bw_lm *lm)
     return fake.top_k;
 }
 
-bw_status bw_lm_step_top(bw_lm *lm, const bw_lm_batch *batch, bw_lm_top *top, bw_err *err)
+static bool is_finite(const float *row, int32_t n)
 {
-    static float values[4096];
-    static int32_t tokens[4096];
+    bool finite = true;
+    for (int32_t t = 0; t < n; t++)
+        finite = finite && isfinite(row[t]);
+    return finite;
+}
+
+static int32_t largest(const float *row, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t t = 1; t < n; t++)
+        best = row[t] > row[best] ? t : best;
+    return best;
+}
+
+/* As ROW_SAMPLE, with the host's sampler's numbers: 1 / temperature and e^x in f32. */
+static int32_t draw(const float *row, int32_t n, const bw_lm_draw *d)
+{
+    static float weights[4096];
+    float most = row[largest(row, n)];
+    double total = 0, sum = 0;
+    for (int32_t t = 0; t < n; t++) {
+        float w = row[t] < most ? expf((row[t] - most) * (1 / d->temperature)) : 1;
+        weights[t] = w < d->min_p ? 0 : w;
+        total += (double)weights[t];
+    }
+    for (int32_t t = 0; t < n; t++) {
+        sum += (double)weights[t];
+        if (sum > d->random / 4294967296.0 * total)
+            return t;
+    }
+    return -1;
+}
+
+static void find_top(const float *row, int32_t n, int32_t *first, float *values)
+{
+    for (int32_t k = 0; k < fake.top_k; k++) {
+        int32_t best = -1; /* of those that come after the last one */
+        for (int32_t t = 0; t < n; t++) {
+            bool is_left = k == 0 || row[t] < row[first[k - 1]] || (row[t] == row[first[k - 1]] && t > first[k - 1]);
+            if (is_left && (best < 0 || row[t] > row[best]))
+                best = t;
+        }
+        first[k] = best;
+        values[k] = row[best];
+    }
+}
+
+static float sum_weights(const float *row, int32_t n, float temperature)
+{
+    double sum = 0, most = (double)row[largest(row, n)];
+    for (int32_t t = 0; t < n; t++)
+        sum += exp(((double)row[t] - most) / (double)temperature);
+    return (float)sum;
+}
+
+bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err)
+{
+    (void)err;
+    counts.fetched_rows++;
+    *logits = lm->logits + (size_t)output * (size_t)lm->n_vocab;
+    return BW_OK;
+}
+
+bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_results *results, bw_err *err)
+{
+    static float values[4096], sums[4096];
+    static int32_t tokens[4096], best[4096], drawn[4096];
     const float *logits;
+    if (wants == 0 || (wants & ~bw_lm_can_give(lm)) != 0)
+        return bw_fail(err, BW_E_INTERNAL, "wants %d of %d", wants, bw_lm_can_give(lm));
     BW_TRY(bw_lm_step(lm, batch, &logits, err));
     for (int32_t i = 0; i < batch->n_outputs; i++) {
         const float *row = logits + (size_t)i * (size_t)lm->n_vocab;
+        bool finite = is_finite(row, lm->n_vocab);
         int32_t *first = tokens + (size_t)i * (size_t)fake.top_k;
-        bool finite = true;
-        for (int32_t t = 0; t < lm->n_vocab; t++)
-            finite = finite && isfinite(row[t]);
-        for (int32_t k = 0; k < fake.top_k; k++) {
-            int32_t best = -1; /* of those that come after the last one */
-            for (int32_t t = 0; t < lm->n_vocab; t++) {
-                bool is_left =
-                    k == 0 || row[t] < row[first[k - 1]] || (row[t] == row[first[k - 1]] && t > first[k - 1]);
-                if (is_left && (best < 0 || row[t] > row[best]))
-                    best = t;
-            }
-            first[k] = best;
-            values[(size_t)i * (size_t)fake.top_k + (size_t)k] = row[best];
-        }
-        if (!finite)
+        if (wants & BW_LM_BEST)
+            best[i] = finite ? largest(row, lm->n_vocab) : -1;
+        if (wants & BW_LM_DRAWN)
+            drawn[i] = finite ? draw(row, lm->n_vocab, &batch->draws[i]) : -1;
+        if (wants & BW_LM_TOP)
+            find_top(row, lm->n_vocab, first, values + (size_t)i * (size_t)fake.top_k);
+        if ((wants & BW_LM_TOP) && !finite)
             first[0] = -1;
+        float temperature = batch->draws && batch->draws[i].temperature > 0 ? batch->draws[i].temperature : 1;
+        sums[i] = sum_weights(row, lm->n_vocab, temperature);
     }
-    counts.top_steps++;
-    *top = (bw_lm_top){fake.top_k, values, tokens};
+    counts.chosen_steps += (wants & BW_LM_BEST) != 0;
+    counts.drawn_steps += (wants & BW_LM_DRAWN) != 0;
+    counts.top_steps += (wants & BW_LM_TOP) != 0;
+    counts.row_steps += (wants & BW_LM_LOGITS) != 0;
+    *results = (bw_lm_results){.logits = wants & BW_LM_LOGITS ? logits : NULL,
+                               .best = wants & BW_LM_BEST ? best : NULL,
+                               .drawn = wants & BW_LM_DRAWN ? drawn : NULL};
+    if (wants & BW_LM_TOP)
+        results->top = (bw_lm_top){fake.top_k, values, tokens, sums};
     return BW_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "bw_clock.h"
 #include "bw_mem.h"
 #include "bw_sampler.h"
+#include "sampler_row.h"
 
 enum { MAX_VOCAB = 4096 };
 
@@ -213,6 +214,7 @@ static void first_few_are_enough(void **state)
         assert_ok(bw_sample_scratch_init(&scratch, n_vocab, &err), err);
         int32_t need = bw_sampler_need(&few);
         assert_int_equal(need, trial % 7 == 0 ? 1 : o.top_k < n_vocab ? o.top_k : 0);
+        assert_int_equal(bw_sampler_draws_whole(&few), need == 0 && o.top_p >= 1);
         for (int32_t i = 0; i < need; i++) {
             values[i] = order[i].logit;
             tokens[i] = order[i].token;
@@ -239,13 +241,122 @@ static void first_few_are_enough(void **state)
     bw_sampling o = {.temperature = 1, .top_p = 1, .top_k = 5, .repetition_penalty = 1.1f};
     assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
     assert_int_equal(bw_sampler_need(&s), 0);
+    assert_false(bw_sampler_draws_whole(&s));
     bw_sampler_deinit(&s);
     o.repetition_penalty = 1;
     o.logit_bias = &bias;
     o.n_logit_bias = 1;
     assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
     assert_int_equal(bw_sampler_need(&s), 0);
+    assert_false(bw_sampler_draws_whole(&s));
     bw_sampler_deinit(&s);
+}
+
+/* Top-p alone: where the first few weigh enough, they give the token that the whole row gives; else nothing is drawn.
+ */
+static void few_are_enough_for_top_p(void **state)
+{
+    (void)state;
+    static float row[MAX_VOCAB], values[MAX_VOCAB], weights[MAX_VOCAB];
+    static double blocks[MAX_VOCAB];
+    static bw_candidate order[MAX_VOCAB];
+    static int32_t tokens[MAX_VOCAB];
+    bw_rng rng;
+    bw_err err = {0};
+    bw_rng_init(&rng, 16);
+    int64_t n_enough = 0, n_lacking = 0, unlike = 0;
+    for (int trial = 0; trial < 400; trial++) {
+        int32_t n_vocab = 2 + (int32_t)bw_rng_below(&rng, trial % 10 == 0 ? MAX_VOCAB - 2 : 300);
+        bool coarse = bw_rng_below(&rng, 2) == 0;
+        double spread = (double)uniform(&rng, 0.1, 8);
+        for (int32_t i = 0; i < n_vocab; i++) {
+            row[i] = (float)(bw_rng_normal(&rng) * spread);
+            row[i] = coarse ? roundf(row[i]) : row[i];
+            order[i] = (bw_candidate){.logit = row[i], .token = i};
+        }
+        qsort(order, (size_t)n_vocab, sizeof *order, compare_candidates);
+        int32_t n = 1 + (int32_t)bw_rng_below(&rng, (uint64_t)(n_vocab < 64 ? n_vocab : 64));
+        for (int32_t i = 0; i < n; i++) {
+            values[i] = order[i].logit;
+            tokens[i] = order[i].token;
+        }
+        bw_sampling o = {.temperature = uniform(&rng, 0.3, 3),
+                         .top_p = trial % 5 == 0 ? 0 : uniform(&rng, 0.2, 0.99),
+                         .min_p = trial % 3 == 0 ? 0.05f : 0,
+                         .repetition_penalty = 1,
+                         .has_seed = true,
+                         .seed = (uint64_t)trial};
+        bw_sampler whole, few;
+        bw_sample_scratch scratch;
+        assert_ok(bw_sampler_init(&whole, &o, n_vocab, 200, &err), err);
+        assert_ok(bw_sampler_init(&few, &o, n_vocab, 200, &err), err);
+        assert_ok(bw_sample_scratch_init(&scratch, n_vocab, &err), err);
+        assert_true(bw_sampler_takes_nucleus(&few) && !bw_sampler_draws_whole(&few));
+        double sum = bw_row_weigh(row, n_vocab, order[0].logit, o.temperature, weights, blocks), mass = 0;
+        for (int32_t i = 0; i < n; i++)
+            mass += exp(((double)values[i] - (double)values[0]) / (double)o.temperature);
+        for (int i = 0; i < 20; i++) {
+            bw_sample a, b = {0};
+            bool is_enough;
+            assert_ok(bw_sampler_sample_nucleus(&few, &scratch, values, tokens, n, (float)sum, &is_enough, &b, &err),
+                      err);
+            if (fabs(mass - (double)o.top_p * sum) > 1e-5 * sum)
+                assert_int_equal(is_enough, mass > (double)o.top_p * sum);
+            if (is_enough) {
+                assert_ok(bw_sampler_sample(&whole, &scratch, row, -1, &a, &err), err);
+                unlike += a.token != b.token;
+            }
+            n_enough += is_enough;
+            n_lacking += !is_enough;
+        }
+        /* it has drawn as often as the other one */
+        assert_true(bw_rng_u32(&few.rng) == bw_rng_u32(&whole.rng));
+        tokens[0] = -1;
+        bool is_enough;
+        assert_int_equal(
+            bw_sampler_sample_nucleus(&few, &scratch, values, tokens, n, (float)sum, &is_enough, &(bw_sample){0}, &err),
+            BW_E_DEVICE);
+        bw_sampler_deinit(&whole);
+        bw_sampler_deinit(&few);
+        bw_sample_scratch_deinit(&scratch);
+    }
+    assert_true(n_enough > 2000 && n_lacking > 500);
+    assert_true(unlike <= 2); /* where the sum's rounding moves the border of the nucleus */
+}
+
+/* The number that a device draws by is the one that the sampler itself would have drawn by. */
+static void random_of_a_draw(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_sampler s;
+    bw_rng rng;
+    bw_logit_bias bias = {3, 1};
+    bw_sampling o = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .has_seed = true, .seed = 5};
+    assert_ok(bw_sampler_init(&s, &o, 100, 16, &err), err);
+    assert_true(bw_sampler_draws_whole(&s));
+    bw_rng_init(&rng, 5);
+    for (int i = 0; i < 1000; i++)
+        assert_true(bw_sampler_next_random(&s) == (uint32_t)floor(bw_rng_f64(&rng) * 4294967296.0));
+    bw_sampler_deinit(&s);
+    for (int k = 0; k < 7; k++) { /* who does not draw from the whole row of the model, or not at all */
+        bw_sampling other = o;
+        other.temperature = k == 0 ? 0 : 1;
+        other.top_k = k == 1 ? 99 : k == 2 ? 100 : 0;
+        other.top_p = k == 3 ? 0.99f : 1;
+        other.presence_penalty = k == 4 ? 0.1f : 0;
+        other.logit_bias = k == 5 ? &bias : NULL;
+        other.n_logit_bias = k == 5;
+        other.min_p = k == 6 ? 0.5f : 0;
+        assert_ok(bw_sampler_init(&s, &other, 100, 16, &err), err);
+        assert_int_equal(bw_sampler_draws_whole(&s), k == 2 || k == 6);
+        assert_int_equal(bw_sampler_takes_nucleus(&s), k == 3);
+        bw_sampler_deinit(&s);
+    }
+    bw_sample sample;
+    assert_ok(bw_sample_take(7, &sample, &err), err);
+    assert_true(sample.token == 7 && isnan(sample.logprob) && sample.n_top == 0);
+    assert_int_equal(bw_sample_take(-1, &sample, &err), BW_E_DEVICE);
 }
 
 /* The chi-square value that is exceeded with probability 1e-6 (Wilson and Hilferty's approximation). */
@@ -510,6 +621,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(candidates_are_exact),
         cmocka_unit_test(first_few_are_enough),
+        cmocka_unit_test(random_of_a_draw),
+        cmocka_unit_test(few_are_enough_for_top_p),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(greedy_and_logprobs),
         cmocka_unit_test(bad_rows),

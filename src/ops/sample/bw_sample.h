@@ -12,6 +12,14 @@
  * row that is not finite are 0. No params. With it: top-k of at most K, min-p and top-p are exact as long as the last
  * of the K would be dropped (weights relative to BW_ROW_WEIGHT), and log-probabilities are value - largest -
  * log(BW_ROW_LIKELIHOOD's sum).
+ *
+ * ROW_SAMPLE: in logits, temperatures f32 [O] (0 or above), leasts f32 [O] (min-p, 0 to 1; 0: none), randoms u32 [O]
+ * (each uniform); out tokens i32 [O], finite i32 [O] as ROW_ARGMAX's. No params. A token weighs
+ * e^((logit - largest) / temperature), the largest ones 1 at any temperature, and nothing below the row's least. In the
+ * order of tokens, the weights' running sum first exceeds random / 2^32 of the whole at the token that is drawn; of
+ * the weights a GPU may leave out what lies below BW_SAMPLE_UNIT. With a random of 0 and temperature 0 it is
+ * ROW_ARGMAX's token. A token that weighs nothing (a logit of -infinity) is never drawn. A row that has a NaN,
+ * +infinity or no finite number gives -1.
  */
 #ifndef BW_SAMPLE_H
 #define BW_SAMPLE_H

@@ -13,8 +13,11 @@ enum {
     BW_SAMPLE_JOIN = 512,         /* threads that put a row's parts together */
     BW_SAMPLE_JOIN_EACH = 32,     /* candidates in each */
     BW_SAMPLE_CANDIDATES = 16384, /* JOIN * JOIN_EACH: the most a row may have */
-    BW_SAMPLE_MOST_K = 256
+    BW_SAMPLE_MOST_K = 256,
+    BW_SAMPLE_MOST_PARTS = 256, /* of a row that is drawn from: one for each thread */
+    BW_SAMPLE_BITS = 43         /* of the weight 1, as ROW_SAMPLE adds them: a row's sum is at most 2^63 */
 };
+#define BW_SAMPLE_UNIT 0x1p-43f
 
 /* A row is cut into n_parts parts of BW_SAMPLE_PART logits. Part i of row r leaves its results at place r * n_parts + i
  * of the scratch's arrays. */
@@ -28,6 +31,10 @@ typedef struct bw_sample_args {
 typedef struct bw_sample_best {
     uint32_t key, token, bad; /* bad: there is a number that is not finite */
 } bw_sample_best;
+
+/* ROW_SAMPLE: such parts first, then of each part the sum of its weights, as whole multiples of BW_SAMPLE_UNIT: sums of
+ * integers are the same in any order. */
+#define BW_SAMPLE_BAD 0xffffffffffffffffull /* instead of a sum: the part has a NaN or +infinity */
 
 /* What ROW_TOP_K's part leaves beside its candidates {key, token} [k], whose tokens are -1 beyond its last. */
 typedef struct bw_sample_sums {

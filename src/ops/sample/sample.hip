@@ -1,5 +1,5 @@
-/* ROW_ARGMAX and ROW_TOP_K on a GPU (bw_sample.h). Workgroups take parts of a row, then one puts each row's parts
- * together. The K first of keys that lie in registers are found by the bits of the K-th: 32 counts, fewer when a count
+/* ROW_ARGMAX, ROW_TOP_K and ROW_SAMPLE on a GPU (bw_sample.h). Workgroups take parts of a row, then one puts each row's
+ * parts together. The K first of keys that lie in registers are found by the bits of the K-th: 32 counts, fewer when a count
  * happens to be K. */
 #include "bw_kernel.h"
 #include "bw_words.h"
@@ -131,21 +131,31 @@ template <int THREADS> BW_DEVICE float count_all(int own, float (&shared)[2][THR
     return sum;
 }
 
-/* The sum of `own` over the threads before this one, and over all. */
-template <int THREADS> BW_DEVICE uint32_t count_before(uint32_t own, uint32_t *all)
+BW_DEVICE uint32_t from_lane(uint32_t x, int lane)
 {
-    BW_SHARED uint32_t shared[THREADS / BW_WAVE];
-    uint32_t sum = own;
+    return bw_shuffle(x, lane);
+}
+BW_DEVICE uint64_t from_lane(uint64_t x, int lane)
+{
+    const uint32_t low = bw_shuffle((uint32_t)x, lane), high = bw_shuffle((uint32_t)(x >> 32), lane);
+    return (uint64_t)high << 32 | low;
+}
+
+/* The sum of `own` over the threads before this one, and over all. */
+template <int THREADS, typename T> BW_DEVICE T count_before(T own, T *all)
+{
+    BW_SHARED T shared[THREADS / BW_WAVE];
+    T sum = own;
 #pragma unroll
     for (int step = 1; step < BW_WAVE; step *= 2) {
-        uint32_t other = bw_shuffle(sum, (bw_lane() - step) & (BW_WAVE - 1));
+        T other = from_lane(sum, (bw_lane() - step) & (BW_WAVE - 1));
         sum += bw_lane() >= step ? other : 0;
     }
     bw_barrier(); /* for a call before */
     if (bw_lane() == BW_WAVE - 1)
         shared[bw_thread() / BW_WAVE] = sum;
     bw_barrier();
-    uint32_t before = sum - own, total = 0;
+    T before = sum - own, total = 0;
 #pragma unroll
     for (int i = 0; i < THREADS / BW_WAVE; i++) {
         before += i < bw_thread() / BW_WAVE ? shared[i] : 0;
@@ -300,4 +310,113 @@ BW_KERNEL(BW_SAMPLE_JOIN, row_top_k_join)
         sums[BW_ROW_LIKELIHOOD] = finite ? likelihood : 0.0f;
         sums[BW_ROW_FINITE] = finite ? 1.0f : 0.0f;
     }
+}
+
+/* ---- ROW_SAMPLE ------------------------------------------------------------------------------------------------ */
+
+/* Back from a key; of 0 and -0, which have the same, 0. */
+BW_DEVICE float logit_of(uint32_t key)
+{
+    return bw_from_bits(key >> 31 ? key ^ 0x80000000u : ~key);
+}
+
+/* In multiples of BW_SAMPLE_UNIT. inverse: 1 / temperature, infinity for 0. */
+BW_DEVICE uint64_t weigh(float x, float largest, float inverse, float least)
+{
+    const float w = x < largest ? bw_exp((x - largest) * inverse) : 1.0f;
+    return w < least ? 0 : (uint64_t)(w * (1 / BW_SAMPLE_UNIT));
+}
+
+/* A row's best from those of its parts: BLOCK at most. */
+BW_DEVICE bw_sample_best row_best(const bw_sample_best *parts, int n_parts)
+{
+    bw_sample_best best = no_best();
+    if (bw_thread() < n_parts)
+        best = parts[bw_thread()];
+    return block_best<BLOCK>(best);
+}
+
+BW_KERNEL(BLOCK, row_sample_parts)
+(const bw_sample_args p, const float *logits, const float *temperatures, const float *leasts,
+ const bw_sample_best *parts, uint64_t *weights)
+{
+    BW_SHARED float shared[BLOCK / BW_WAVE];
+    const int64_t row = p.first_row + bw_block_y();
+    const int begin = (int)bw_block() * BW_SAMPLE_PART, left = p.n - begin;
+    logits += row * p.row + begin;
+    const float largest = logit_of(row_best(parts + row * p.n_parts, p.n_parts).key);
+    const float inverse = 1 / temperatures[row], least = leasts[row];
+    uint64_t own = 0, all;
+    float bad = 0;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int i = e * BLOCK + bw_thread();
+        if (i < left) {
+            const float x = logits[i];
+            own += weigh(x, largest, inverse, least);
+            bad = !is_finite(x) && bw_bits(x) != 0xff800000u ? 1.0f : bad;
+        }
+    }
+    bad = bw_block_max<BLOCK>(bad, shared);
+    count_before<BLOCK>(own, &all);
+    if (bw_thread() == 0)
+        weights[row * p.n_parts + bw_block()] = bad != 0 ? BW_SAMPLE_BAD : all;
+}
+
+/* Each thread has a part's sum, then in the part where the share of the whole lies some of its tokens. */
+BW_KERNEL(BLOCK, row_sample_join)
+(const bw_sample_args p, const float *logits, const float *temperatures, const float *leasts, const uint32_t *randoms,
+ const bw_sample_best *parts, const uint64_t *weights, int32_t *tokens, int32_t *finite)
+{
+    BW_SHARED float shared[BLOCK / BW_WAVE];
+    BW_SHARED uint64_t shared_at;
+    BW_SHARED int shared_place;
+    const int64_t row = p.first_row + bw_block();
+    const bw_sample_best best = row_best(parts + row * p.n_parts, p.n_parts);
+    const float largest = logit_of(best.key), inverse = 1 / temperatures[row], least = leasts[row];
+    uint64_t own = bw_thread() < p.n_parts ? weights[row * p.n_parts + bw_thread()] : 0, all;
+    const bool is_bad = bw_block_max<BLOCK>(own == BW_SAMPLE_BAD ? 1.0f : 0.0f, shared) != 0 || !is_finite(largest);
+    if (bw_thread() == 0) {
+        shared_at = 0;
+        shared_place = (int)(best.token / BW_SAMPLE_PART);
+        if (is_bad)
+            tokens[row] = -1;
+        finite[row] = best.bad ? 0 : 1;
+    }
+    if (is_bad)
+        return; /* all threads */
+    uint64_t before = count_before<BLOCK>(own, &all), random = randoms[row];
+    uint64_t at = (all >> 32) * random + ((all & 0xffffffffu) * random >> 32);
+    if (at >= before && at - before < own) { /* one thread: at < all */
+        shared_at = at - before;
+        shared_place = bw_thread();
+    }
+    bw_barrier();
+    at = shared_at;
+    const int begin = shared_place * BW_SAMPLE_PART, first = begin + bw_thread() * EACH;
+    bw_barrier();
+    if (bw_thread() == 0)
+        shared_place = (int)best.token;
+    logits += row * p.row;
+    uint64_t w[EACH];
+    own = 0;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        w[e] = first + e < p.n ? weigh(logits[first + e], largest, inverse, least) : 0;
+        own += w[e];
+    }
+    before = count_before<BLOCK>(own, &all);
+    at = at < all ? at : all - 1; /* were the compiler to round a weight otherwise here than in the other kernel */
+    if (at >= before && at - before < own) {
+        int place = first;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            place = before <= at ? first + e : place;
+            before += w[e];
+        }
+        shared_place = place;
+    }
+    bw_barrier();
+    if (bw_thread() == 0)
+        tokens[row] = shared_place;
 }

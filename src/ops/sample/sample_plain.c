@@ -1,10 +1,11 @@
-/* ROW_ARGMAX and ROW_TOP_K on a CPU: members share the rows. */
+/* ROW_ARGMAX, ROW_TOP_K and ROW_SAMPLE on a CPU: members share the rows. */
 #include <math.h>
 
 #include "bw_op_check.h"
+#include "sample/bw_sample_args.h"
 #include "sample/row_key.h"
 
-bw_op_kernel bw_row_argmax_plain, bw_row_top_k_plain;
+bw_op_kernel bw_row_argmax_plain, bw_row_top_k_plain, bw_row_sample_plain;
 
 enum { BLOCK = 256 };
 
@@ -124,6 +125,52 @@ void bw_row_top_k_plain(const bw_op_call *call, bw_member *member)
         sums[BW_ROW_WEIGHT] = finite ? (float)weight : 0;
         sums[BW_ROW_LIKELIHOOD] = finite ? (float)likelihood : 0;
         sums[BW_ROW_FINITE] = finite;
+    }
+    (void)member;
+}
+
+/* In multiples of BW_SAMPLE_UNIT, as the GPU's kernels count: `at` is then below the sum, so some token exceeds it. n
+ * is below 2^20, where a sum fits, or the unit is larger. */
+static uint64_t weigh(float x, float largest, float temperature, float least, int bits)
+{
+    float w = x < largest ? expf((x - largest) / temperature) : 1;
+    return w < least ? 0 : (uint64_t)ldexpf(w, bits);
+}
+
+static int64_t sample(const float *row, int64_t n, float largest, float temperature, float least, uint32_t random)
+{
+    int bits = BW_SAMPLE_BITS;
+    while (n >> (63 - bits) > 1)
+        bits--;
+    uint64_t total = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        total += weigh(row[i], largest, temperature, least, bits);
+    const uint64_t at = (total >> 32) * random + ((total & 0xffffffffu) * random >> 32);
+    for (int64_t i = 0; i < n; i++) {
+        sum += weigh(row[i], largest, temperature, least, bits);
+        if (sum > at)
+            return i;
+    }
+    return -1;
+}
+
+void bw_row_sample_plain(const bw_op_call *call, bw_member *member)
+{
+    const bw_tensor *x = call->in[0];
+    int64_t begin, end, n = x->dims[1];
+    while (bw_team_take(call->next, x->dims[0], 1, &begin, &end)) {
+        const float *row = (const float *)x->data + begin * x->strides[0];
+        bool finite, drawable = true;
+        float largest = row[argmax(row, n, &finite)];
+        for (int64_t i = 0; i < n && !finite; i++)
+            drawable = drawable && !bw_row_is_undrawable(row[i]);
+        drawable = drawable && bw_row_is_finite(largest);
+        ((int32_t *)call->out[0]->data)[begin] =
+            drawable ? (int32_t)sample(row, n, largest, ((const float *)call->in[1]->data)[begin],
+                                       ((const float *)call->in[2]->data)[begin],
+                                       ((const uint32_t *)call->in[3]->data)[begin])
+                     : -1;
+        ((int32_t *)call->out[1]->data)[begin] = finite;
     }
     (void)member;
 }
