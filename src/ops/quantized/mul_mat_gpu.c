@@ -70,9 +70,9 @@ bw_status bw_mul_mat_gpu(const bw_op_call *call, bw_device *device, bw_err *err)
 
 /* Tasks by expert (moe_grouped.hip) instead of one by one. Each task by itself reads and decodes its expert's weights
  * again, groups do so once per 64 tasks; but first comes another kernel, which sorts, and matrix units multiply 16
- * columns where there is one. From EACH tasks per expert on, in the mean, weights are read a quarter as often. LEAST:
- * fewer tasks do not fill a card with groups of them. The experts are limited because each one's group reads all ids:
- * that is little beside its products only while they are not too many; the rest by what grids and 32 bits hold. */
+ * columns where there is one. From EACH tasks per expert on, in the mean, weights are read a quarter as often. Fewer
+ * than LEAST_TASKS do not fill a card with groups of them. The experts are limited because each one's group reads all
+ * ids: that is little beside its products only while they are not too many; the rest by what grids and 32 bits hold. */
 enum { LEAST_TASKS = 32, EACH = 4, MOST_TASKS = 1 << 28, MOST_EXPERTS = 4096, MOST_K = 1 << 28 };
 
 static bool wants_groups(const bw_op_call *call, int64_t n_tasks)
