@@ -19,11 +19,12 @@ report() { # report CODE
 says() { grep -q -e "$1" "$dir/report" || { failed=1; echo "FAIL: nothing like \"$1\" in the report"; cat "$dir/report"; }; }
 report 0
 says '^SKIPPED gpu_top_k_test: not built$'
-says '^7 passed, 0 failed, 2 skipped$' # the other one: no models with --quick
+says '^7 passed, 0 failed, 3 skipped$' # the third: no models with --quick
+program tests/gpu_draw_test 'echo fine'
 program tests/gpu_top_k_test 'echo fine'
 report 0
 says '^ok      gpu_top_k_test '
-says '^8 passed, 0 failed, 1 skipped$'
+says '^9 passed, 0 failed, 1 skipped$'
 program tests/gpu_top_k_test 'exit 3'
 report 1
 says '^FAILED  gpu_top_k_test, exit status 3 '
