@@ -189,7 +189,7 @@ typedef struct bw_model_info {
     int32_t n_ctx_train; /* as trained */
     int32_t n_threads, n_parallel, n_queue;
     bool has_chat_template;
-    const char *notice; /* a sentence where the CPU computes in a GPU's place, all or some layers; "" otherwise */
+    const char *notice; /* a sentence where the CPU computes in a GPU's place, all or some layers; else NULL */
 } bw_model_info;
 BW_API void bw_engine_info(const bw_engine *engine, bw_model_info *info);
 

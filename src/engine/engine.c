@@ -127,7 +127,7 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
         BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, &why_cpu, err));
     bool is_cpu = e->device->kind == BW_DEVICE_CPU;
     if (o->n_gpu_layers > 0 && is_cpu)
-        return bw_fail(err, BW_E_DEVICE, "%d layers were asked for on a GPU, but only the CPU can be used: %s",
+        return bw_fail(err, BW_E_DEVICE, "a GPU was asked to compute layers (%d), but only the CPU can be used: %s",
                        o->n_gpu_layers, why_cpu.text[0] ? why_cpu.text : "it was named");
     if (is_cpu && why_cpu.text[0])
         snprintf(e->notice, sizeof e->notice, "computing on the CPU: %s", why_cpu.text);
@@ -168,9 +168,9 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
     info->name = lm.name;
     info->quantisation = lm.quantisation;
     info->device = lm.device;
-    info->notice = e->notice;
     if (e->device->kind != BW_DEVICE_CPU && strstr(lm.device, "cpu"))
         snprintf(e->notice, sizeof e->notice, "the CPU computes some of the layers: %s", lm.device);
+    info->notice = e->notice[0] ? e->notice : NULL;
     info->n_params = lm.n_params;
     info->weight_bytes = lm.weight_bytes;
     info->kv_bytes = lm.kv_page_bytes * e->kv.n_pages;

@@ -111,11 +111,11 @@ HANDLER(ready)
     }
     bw_engine *engine = server->engine;
     pthread_mutex_unlock(&server->lock);
-    bw_model_info model = {.notice = ""};
+    bw_model_info model = {0};
     if (engine)
         bw_engine_info(engine, &model);
     const char *notice = server->options.notice[0] ? server->options.notice : model.notice;
-    if (notice[0]) {
+    if (notice) {
         bw_str_add(out, ",\"notice\":");
         bw_str_add_json(out, notice, strlen(notice));
     }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # The programs on a GPU, the simulated one (BW_HIP_LIBRARY, tests/simgpu): which device computes, what is said of it, the
 # same text as on the CPU, and what clients and supervisors see when the device is lost under way.
-#   sh simgpu_e2e.sh BEESWAX WORKER MODEL
+#   sh simgpu_e2e.sh BEESWAX WORKER MODEL MAKE_MODEL
 set -u
-beeswax=$1 worker=$2 model=$3
+beeswax=$1 worker=$2 model=$3 make_model=$4
 dir=$(mktemp -d) || exit 1
 pid= hive=
 cleanup() {
@@ -47,6 +47,11 @@ for arguments in '--device rocm:0' '--device rocm:0 --gpu-layers 1' '--require-g
     says 'rocm:0' "run $arguments"
 done
 on 1 --device rocm:1; says 'rocm:1' 'run --device rocm:1'
+on 1 --device cpu:0 --gpu-layers 1; says 'a GPU was asked to compute layers (1), but only the CPU can be used: it was named' 'run on the CPU with --gpu-layers'
+card=$BW_HIP_LIBRARY BW_HIP_LIBRARY=$dir/none.so
+on 0; says 'computing on the CPU: there is no GPU that can be used' 'run with a library that is not there'
+on 1 --gpu-layers 1; says 'only the CPU can be used: there is no GPU' 'run with --gpu-layers and no library'
+BW_HIP_LIBRARY=$card
 on 1 --device cpu:0 --require-gpu; says 'a GPU is required' 'run on the CPU with --require-gpu'
 timeout 60 "$beeswax" devices >"$dir/out" 2>"$dir/err"
 same $? 0 'devices: exit code'
@@ -161,11 +166,18 @@ for how in "llm-worker-rbee-rocm --rocm-device 0" "llm-worker-rbee-rocm" "worker
     prints '"device":"rocm:0"' "$how: /info"
     curl -s "$url/metrics" >"$dir/out"
     prints 'device="rocm:0"' "$how: /metrics"
+    curl -s "$url/v1/ready" >"$dir/out"
+    same "$(grep -c notice "$dir/out")" 0 "$how: no notice in /v1/ready"
     ask 6 >"$dir/out"
     same "$(tail -n 1 "$dir/out")" 200 "$how: a request"
     says 'computing on rocm:0' "$how"
     stop "$how"
 done
+"$make_model" tiny "$dir/split.gguf" --layers 3 >"$dir/out" 2>"$dir/err"
+start "$dir/worker-cuda-8080" --worker-id bee --model "$dir/split.gguf" --port 0 --local-mode --gpu-layers 1
+curl -s "$url/v1/ready" >"$dir/out"
+prints '"notice":"the CPU computes some of the layers: rocm:0 (1 of 3 layers), cpu:0"' 'layers on both: /v1/ready'
+stop 'layers on both'
 if [ -n "$hive_url" ]; then
     cp "$dir/beats" "$dir/out"
     prints '"device":"rocm:0"' 'heartbeats'
