@@ -21,4 +21,9 @@ fi
 if git grep -nE '(^|[^A-Za-z0-9_./-])/(work|root|farm)/' -- . ':!tools/check_sources.sh'; then
     echo "paths of a machine are above"; bad=1
 fi
+# every folder of tests is built, and so run
+for f in tests/*/CMakeLists.txt; do
+    folder=$(basename "$(dirname "$f")")
+    grep -qw "$folder" tests/CMakeLists.txt || { echo "$f is nowhere added"; bad=1; }
+done
 exit $bad

@@ -24,9 +24,8 @@ static const cli_option engine_options[] = {
     {"require-gpu", 0, CLI_FLAG, offsetof(cli_engine_settings, require_gpu), NULL,
      "refuse rather than let the CPU compute anything", 0, 0, NULL},
     {"device", 'd', CLI_TEXT, offsetof(cli_engine_settings, device), "NAME",
-     "where to compute: cpu:0, rocm:N, cuda:N; rocm or cuda alone is the best card of that kind (default: the best "
-     "GPU, "
-     "else the CPU)",
+     "where to compute: cpu:0, rocm:N, cuda:N; rocm or cuda alone is the best card of that kind (default: the "
+     "best GPU, else the CPU)",
      0, 0, NULL},
 };
 const cli_group cli_engine_group = {"Model", engine_options, sizeof engine_options / sizeof *engine_options};

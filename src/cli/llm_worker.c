@@ -284,17 +284,17 @@ static int try_gpu(worker_args *a, const char *kind, const device_wish *w)
  * CPU and a notice. A number that is given is never another card's. */
 static int pick_any(worker_args *a, const device_wish *w, const char **notice)
 {
-    static char text[400];
+    static char text[sizeof((bw_err *)NULL)->text + 64];
     bw_err err = {0};
     bw_status status = bw_device_choose_gpu(NULL, a->picked, &err);
     if (status == BW_OK && w->has_number)
         return try_gpu(a, bw_str_starts(a->picked, "rocm") ? "rocm" : "cuda", w);
     if (status == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
         return 0;
-    if (a->require_gpu || w->kind)
+    if (a->require_gpu || w->kind || a->n_gpu_layers > 0)
         return fail_sentence("%s", err.text);
     snprintf(a->picked, sizeof a->picked, "cpu:0");
-    snprintf(text, sizeof text, "no GPU can be used, computing on the CPU: %.340s", err.text);
+    snprintf(text, sizeof text, "no GPU can be used, computing on the CPU: %s", err.text);
     *notice = text;
     return 0;
 }

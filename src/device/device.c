@@ -1,6 +1,7 @@
 /* Device names to devices. */
 #include "bw_device.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static bool parse(const char *name, const char *kind, int *index, bool *is_numbe
         return true;
     char *end;
     long value = strtol(name + n + 1, &end, 10);
-    *is_number = name[n + 1] >= '0' && name[n + 1] <= '9' && *end == 0 && value < 1024;
+    *is_number = name[n + 1] >= '0' && name[n + 1] <= '9' && *end == 0 && value <= INT_MAX;
     *index = (int)value;
     return true;
 }

@@ -24,7 +24,7 @@ static bool is_dead(bw_gpu *g, int error)
     if (!probe)
         probe = g->driver->synchronise(g->stream);
     g->n_dead = probe ? g->n_dead + 1 : 0;
-    return g->n_dead >= MOST_DEAD;
+    return g->n_dead >= MOST_DEAD || (probe && g->driver->is_lost(probe));
 }
 
 bw_status bw_gpu_fail(bw_gpu *g, bw_err *err, int error, const char *what)
@@ -126,6 +126,7 @@ void bw_gpu_release(bw_device *device, bw_buffer *buffer)
     if (b.is_ordered) {
         if (bw_gpu_can_free(g))
             g->driver->release_later(b.data, g->stream);
+        g->is_giving_back = true;
     } else if (!g->no_pool && b.reserved <= pooled_bytes && g->idle_bytes + b.reserved <= pool_bytes &&
                bw_reserve((void **)&g->idle, &g->idle_capacity, g->n_idle + 1, sizeof *g->idle)) {
         g->idle[g->n_idle++] = (bw_gpu_idle){b.data, b.reserved};
@@ -140,6 +141,8 @@ bw_status bw_gpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t *to
     bw_gpu *g = bw_gpu_of(device);
     BW_TRY(bw_gpu_enter(g, err));
     size_t free_size = 0, total_size = 0;
+    if (g->is_giving_back) /* what was released in the stream's order is free when the stream has come so far */
+        BW_TRY(bw_gpu_synchronise(device, err));
     int error = g->driver->memory_info(&free_size, &total_size);
     *free_bytes = (int64_t)(free_size + g->idle_bytes);
     *total_bytes = (int64_t)total_size;
@@ -242,6 +245,8 @@ void bw_gpu_stage_free(bw_device *device)
 void bw_gpu_memory_deinit(bw_gpu *g)
 {
     if (g->context && bw_gpu_can_free(g)) {
+        if (g->is_giving_back)
+            g->driver->synchronise(g->stream);
         bw_gpu_stage_free(&g->device);
         empty_pool(g);
     }
@@ -318,5 +323,6 @@ bw_status bw_gpu_synchronise(bw_device *device, bw_err *err)
     if (error)
         return bw_gpu_fail(g, err, error, "waiting for the device");
     g->n_dead = 0;
+    g->is_giving_back = false;
     return BW_OK;
 }

@@ -25,11 +25,12 @@ typedef struct bw_gpu {
     const bw_gpu_driver *driver;
     void *context, *stream;
     bw_gpu_info info;
-    char label[100]; /* "rocm:0 (AMD Instinct MI250X)", for errors; without the card's name while that is unknown */
-    bool is_lost;    /* the driver said so: every call fails from now on */
-    int n_dead;      /* failures after which not even waiting succeeded, since it last did */
-    bool is_ordered; /* the driver has memory in the order of the stream, or has not been asked yet */
-    bool no_pool;    /* BW_GPU_POOL=0: what is released goes back at once, for tests that look at single allocations */
+    char label[100];     /* "rocm:0 (AMD Instinct MI250X)", for errors; without the card's name while that is unknown */
+    bool is_lost;        /* the driver said so: every call fails from now on */
+    int n_dead;          /* failures after which not even waiting succeeded, since it last did */
+    bool is_ordered;     /* the driver has memory in the order of the stream, or has not been asked yet */
+    bool is_giving_back; /* memory was released in the order of the stream, which has not been waited for since */
+    bool no_pool; /* BW_GPU_POOL=0: what is released goes back at once, for tests that look at single allocations */
     bw_kernel_images images;
     void **modules; /* [n_modules], one per image */
     int n_modules;

@@ -230,7 +230,7 @@ static void look_for_libraries(bw_probe *p)
         *l = (bw_probe_library){.kind = row.kind, .name = row.name, .use = row.use, .is_left_out = !row.files[0]};
         for (const char *const *file = row.files; *file && !*l->file; file++) {
             /* it stays: what a C++ runtime made when it was loaded is lost with it */
-            void *library = dlopen(*file, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+            void *library = dlopen(*file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
             if (!library)
                 continue;
             snprintf(l->file, sizeof l->file, "%s", *file);

@@ -126,14 +126,14 @@ static bw_status place_model(bw_engine *e, const bw_engine_options *o, bw_err *e
     if (!e->device)
         BW_TRY(bw_lm_open_device(o->device, o->n_threads, &e->device, &why_cpu, err));
     bool is_cpu = e->device->kind == BW_DEVICE_CPU;
+    const char *why = why_cpu.text[0] ? why_cpu.text : "it was named";
     if (o->n_gpu_layers > 0 && is_cpu)
         return bw_fail(err, BW_E_DEVICE, "a GPU was asked to compute layers (%d), but only the CPU can be used: %s",
-                       o->n_gpu_layers, why_cpu.text[0] ? why_cpu.text : "it was named");
+                       o->n_gpu_layers, why);
     if (is_cpu && why_cpu.text[0])
         snprintf(e->notice, sizeof e->notice, "computing on the CPU: %s", why_cpu.text);
     if (o->require_gpu && is_cpu)
-        return bw_fail(err, BW_E_DEVICE, "a GPU is required, but only the CPU can be used: %s",
-                       o->device ? "it was named" : "`beeswax doctor` says why");
+        return bw_fail(err, BW_E_DEVICE, "a GPU is required, but only the CPU can be used: %s", why);
     bw_lm_file *file = NULL;
     BW_TRY(bw_lm_file_open(o->model, &file, err));
     bw_lm_info info;

@@ -121,6 +121,35 @@ static void test_views(void **state)
     expect(y, DIMS(2, 2, 3), 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1);
 }
 
+/* More than a GPU's pool keeps: such memory comes and goes in the order of its work, and keeps its values meanwhile. */
+static void test_large(void **state)
+{
+    (void)state;
+    enum { N = (33 << 20) + 5 };
+    bw_err err = {0};
+    unsigned char *data = malloc(N), *back = malloc(N);
+    assert_true(data && back);
+    for (int i = 0; i < N; i++)
+        data[i] = (unsigned char)(i * 7 + i / 4096);
+    bw_array *kept = NULL;
+    for (int turn = 0; turn < 3; turn++) {
+        bw_array *x, *part, *y;
+        data[turn + 1] = (unsigned char)(100 + turn);
+        assert_ok(bw_array_from_data(device, BW_U8, DIMS(N), data, N, &x, &err), err);
+        assert_ok(bw_array_narrow(x, 0, 1, N - 1, &part, &err), err);
+        bw_array_free(x);
+        assert_ok(bw_array_copy(part, &y, &err), err);
+        bw_array_free(part); /* the copy may still be under way */
+        bw_array_free(kept);
+        kept = y;
+    }
+    assert_ok(bw_array_read(kept, back, N - 1, &err), err);
+    assert_memory_equal(back, data + 1, N - 1);
+    bw_array_free(kept);
+    free(data);
+    free(back);
+}
+
 static void test_view_errors(void **state)
 {
     (void)state;
@@ -458,10 +487,11 @@ static int leak_one(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_creation),    cmocka_unit_test(test_random),        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_view_errors), cmocka_unit_test(test_copy_on_write), cmocka_unit_test(test_join),
-        cmocka_unit_test(test_devices),     cmocka_unit_test(test_files),         cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_leak_check),    cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_creation),     cmocka_unit_test(test_random),      cmocka_unit_test(test_views),
+        cmocka_unit_test(test_large),        cmocka_unit_test(test_view_errors), cmocka_unit_test(test_copy_on_write),
+        cmocka_unit_test(test_join),         cmocka_unit_test(test_devices),     cmocka_unit_test(test_files),
+        cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_leak_check),
+        cmocka_unit_test(test_nothing_left),
     };
     if (getenv("BW_ARRAY_TEST_LEAK"))
         return leak_one();

@@ -2,8 +2,8 @@
  * "known", launches that are counted. Environment: FAKE_HIP_ARCH (gfx90a:sramecc+:xnack-), FAKE_HIP_FAIL (a function's
  * name: that function fails), FAKE_HIP_KERNELS (any: modules hold whatever is asked for), FAKE_HIP_CARDS (for each
  * card memory in GiB, whether integrated, target: "64,0,gfx90a 16,1,gfx1103"); the
- * R0600 form is always offered. What lives is counted; fake_hip_left allocations succeed, then there is no memory
- * (below 0: there always is). */
+ * R0600 form is always offered. What lives is counted; fake_hip_left allocations succeed, then there is no memory, as
+ * there is none while fake_hip_room of them live (below 0: there always is). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { INVALID = 1, N_DEVICES = 2 };
 
-EXPORT int fake_hip_launches, fake_hip_live, fake_hip_streams, fake_hip_modules, fake_hip_left = -1;
+EXPORT int fake_hip_launches, fake_hip_live, fake_hip_streams, fake_hip_modules, fake_hip_left = -1, fake_hip_room = -1;
 static int captures, recorded; /* a graph here is the number of launches that were recorded */
 static int module_token, function_token, stream_token;
 
@@ -24,7 +24,7 @@ static void *lives[MOST_LIVE];
 
 static int make(void **address, size_t n_bytes)
 {
-    if (n_bytes > (size_t)1 << 40 || fake_hip_left == 0 || fake_hip_live == MOST_LIVE)
+    if (n_bytes > (size_t)1 << 40 || fake_hip_left == 0 || fake_hip_live == MOST_LIVE || fake_hip_live == fake_hip_room)
         return BW_HIP_OUT_OF_MEMORY;
     if (fake_hip_left > 0)
         fake_hip_left--;
@@ -159,8 +159,12 @@ int hipFree(void *address)
     return 0;
 }
 
-/* As the real one, memory of its own kind: fake_hip_ordered counts what is alive. */
+/* As the real one, memory of its own kind: fake_hip_ordered counts what is alive. What is freed stays with the card
+ * until its stream is waited for. */
+enum { MOST_WAITING = 64 };
 EXPORT int fake_hip_ordered;
+static void *waiting[MOST_WAITING];
+static int n_waiting;
 int hipMallocAsync(void **address, size_t n_bytes, void *stream)
 {
     int error = stream == &stream_token ? result("hipMallocAsync") : INVALID;
@@ -174,7 +178,10 @@ int hipFreeAsync(void *address, void *stream)
 {
     int error = stream == &stream_token ? result("hipFreeAsync") : INVALID;
     fake_hip_ordered -= !error;
-    return error ? error : hipFree(address);
+    if (error || n_waiting == MOST_WAITING)
+        return error ? error : hipFree(address);
+    waiting[n_waiting++] = address;
+    return 0;
 }
 
 int hipMemGetInfo(size_t *free_bytes, size_t *total_bytes)
@@ -312,7 +319,10 @@ int hipStreamDestroy(void *stream)
 
 int hipStreamSynchronize(void *stream)
 {
-    return stream == &stream_token ? result("hipStreamSynchronize") : INVALID;
+    int error = stream == &stream_token ? result("hipStreamSynchronize") : INVALID;
+    while (!error && n_waiting > 0)
+        hipFree(waiting[--n_waiting]);
+    return error;
 }
 
 int hipModuleLoadData(void **module, const void *image)

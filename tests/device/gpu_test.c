@@ -189,7 +189,17 @@ static void test_ordered_memory(void **state)
         v->release(device, &small);
         v->release(device, &weights);
         assert_int_equal(*ordered, 0);
+        int64_t free_bytes, total_bytes; /* which waits for what was given back */
+        assert_int_equal(v->memory_info(device, &free_bytes, &total_bytes, &err), BW_OK);
         assert_int_equal(*live, before + 1); /* the small one waits in our pool */
+        /* there is room only where what was given back in order has left the card: it is waited for */
+        int *room = fake("fake_hip_room");
+        assert_int_equal(v->alloc(device, LARGE, BW_MEMORY_BRIEF, "brief", &brief, &err), BW_OK);
+        *room = *live;
+        v->release(device, &brief);
+        assert_int_equal(v->alloc(device, LARGE, BW_MEMORY_DENSE, "weights", &weights, &err), BW_OK);
+        v->release(device, &weights);
+        *room = -1;
         assert_int_equal(v->alloc(device, SIZE_MAX / 2, BW_MEMORY_BRIEF, "too large", &brief, &err), BW_E_MEMORY);
         assert_int_equal(*live, before); /* and was given back when memory ran out */
         bw_device_close(device);

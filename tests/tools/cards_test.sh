@@ -13,10 +13,12 @@ cards() {
     got=$(PATH=$dir:$PATH sh -eu -c '. "$1/tools/cards.sh"; echo "$sm $ptx"' sh "$3") || got="exit status $?"
     [ "$got" = "$4" ] || { failed=1; echo "FAIL: \"$1\" with nvcc's \"$2\": \"$got\" instead of \"$4\""; }
 }
-all='sm_80\nsm_86\nsm_89\nsm_90\nsm_100\nsm_120'
+all='sm_75\nsm_80\nsm_86\nsm_89\nsm_90\nsm_100\nsm_120'
 cards 9.0 "$all" "$1" '90 OFF'
 cards '8.9\n8.9\n8.6' "$all" "$1" '86;89 OFF'
 cards '12.0\n9.0' "$all" "$1" '90;120 OFF'
+cards 7.5 "$all" "$1" 'none ON' # too old for the kernels
+cards '7.5\n9.0' "$all" "$1" '90 OFF'
 cards 12.0 'sm_80\nsm_90' "$1" 'auto ON'  # PTX serves a card that this nvcc does not know
 cards 9.0 '' "$1" 'auto ON'                # an nvcc that lists nothing
 if [ ! -e /proc/driver/nvidia/gpus ]; then

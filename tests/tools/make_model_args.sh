@@ -44,6 +44,14 @@ kill -TERM $pid
 wait $pid; status=$?
 [ $status = 143 ] || { echo "stopped: exit status $status"; bad=1; }
 grep -q 'nothing of .* is kept' "$dir/err" || { echo "stopped: $(cat "$dir/err")"; bad=1; }
+# but what was ignored when it began stays so
+(trap '' HUP; exec "$program" llama-135m "$dir/x.gguf" >"$dir/out" 2>"$dir/err") & pid=$!
+tries=0
+while [ -z "$(ls "$dir"/x.gguf.tmp* 2>/dev/null)" ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+kill -HUP $pid
+wait $pid; status=$?
+[ $status = 0 ] && [ -s "$dir/x.gguf" ] || { echo "with SIGHUP ignored: exit status $status"; bad=1; }
+rm -f "$dir/x.gguf"
 if [ -c /dev/full ] && "$program" --help >/dev/full 2>/dev/null; then echo 'a full standard output is no error'; bad=1; fi
 rm -f "$dir/out" "$dir/err"
 [ -z "$(ls "$dir")" ] || { echo "left behind: $(ls "$dir")"; bad=1; }

@@ -82,7 +82,7 @@ static bw_status make(const char *shape, const char *name, bw_dtype type, mm_mix
                       bw_err *err)
 {
     mm_result result;
-    mm_options o = {mm_shape_find(shape), path_of(name), type, mix, seed, n_threads};
+    mm_options o = {mm_shape_find(shape), path_of(name), type, mix, seed, n_threads, NULL};
     assert_non_null(o.shape);
     return mm_write(&o, &result, err);
 }

@@ -130,6 +130,13 @@ static void stop(int number)
     signal(number, SIG_DFL); /* asked for twice: at once */
 }
 
+/* Not what whoever started this told it to ignore: nohup, a shell's background. */
+static void catch_unless_ignored(int number)
+{
+    if (signal(number, SIG_IGN) != SIG_IGN)
+        signal(number, stop);
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of its write */
@@ -144,9 +151,9 @@ int main(int argc, char **argv)
     bw_err err = {0};
     mm_result result;
     a.options.stop = &stopped;
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
-    signal(SIGHUP, stop);
+    catch_unless_ignored(SIGINT);
+    catch_unless_ignored(SIGTERM);
+    catch_unless_ignored(SIGHUP);
     int64_t begin = bw_clock_now_ns();
     if (mm_write(&a.options, &result, &err) != BW_OK) {
         fprintf(stderr, "make_model: %s\n", err.text);

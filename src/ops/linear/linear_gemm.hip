@@ -13,8 +13,10 @@ BW_DEVICE void gemm(const bw_linear_args &p, int t0, int n0, const uint8_t *w, c
     typedef bw_gemm_share<SIZE> share;
     const int own_t = share::row(), own_n = share::column();
     const int k0 = (int)bw_block_z() * p.split_k, n_k = bw_least(p.k - k0, p.split_k);
-    const bw_gemm_operand<T> a = {(const T *)(const void *)(x + t0 * p.x_row) + k0, p.x_row / 2, 1, p.t - t0, n_k, true};
-    const bw_gemm_operand<T> b = {(const T *)(const void *)(w + n0 * p.w_row) + k0, p.w_row / 2, 1, p.n - n0, n_k, true};
+    const T *const x_rows = (const T *)(const void *)(x + t0 * p.x_row) + k0;
+    const T *const w_rows = (const T *)(const void *)(w + n0 * p.w_row) + k0;
+    const bw_gemm_operand<T> a = {x_rows, p.x_row / 2, 1, p.t - t0, n_k, true};
+    const bw_gemm_operand<T> b = {w_rows, p.w_row / 2, 1, p.n - n0, n_k, true};
     bw_acc acc[share::MT][share::NT];
     bw_gemm_sum<T, SIZE, BW_BY_K, BW_BY_K>(acc, a, b);
     float *const part = out + bw_block_z() * p.t * p.n;

@@ -200,8 +200,8 @@ template <typename T, int ROWS> struct bw_gemm_stage<T, ROWS, BW_IN_PAIRS> {
 };
 
 /* acc: this wave's share of the tile's results, the sum over all of a's and b's n_k. Several stages of copies are under
- * way where the hardware copies by itself, else one in registers. All threads of the workgroup call it, once in a
- * kernel. */
+ * way where the hardware copies by itself, else one in registers. All threads of the workgroup call it;
+ * who calls it again needs a barrier between. */
 template <typename T, int SIZE, int A_WAY, int B_WAY, int MT, int NT>
 BW_DEVICE void bw_gemm_sum(bw_acc (&acc)[MT][NT], const bw_gemm_operand<T> &a, const bw_gemm_operand<T> &b)
 {

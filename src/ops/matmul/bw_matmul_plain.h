@@ -4,9 +4,15 @@
 #define BW_MATMUL_PLAIN_H
 
 #include "bw_kernel.h"
+#include "matmul/bw_gpu_gemm.h"
 #include "matmul/bw_matmul_args.h"
 
-enum { BW_MATMUL_BLOCK = 256, BW_MATMUL_PLAIN_TILE = 64, BW_MATMUL_PLAIN_DEPTH = 16, BW_MATMUL_PLAIN_EACH = 4 };
+enum {
+    BW_MATMUL_BLOCK = BW_GPU_GEMM_BLOCK,
+    BW_MATMUL_PLAIN_TILE = 64,
+    BW_MATMUL_PLAIN_DEPTH = 16,
+    BW_MATMUL_PLAIN_EACH = 4
+};
 
 BW_DEVICE float bw_matmul_add(float a, float b, float c)
 {

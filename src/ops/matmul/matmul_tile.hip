@@ -10,7 +10,6 @@
 #include "matmul/bw_matmul_plain.h"
 
 enum { GROUP = 8 };
-static_assert((int)BW_MATMUL_BLOCK == (int)BW_GPU_GEMM_BLOCK, "the plain tile is the same workgroup's");
 
 /* What a workgroup multiplies: out from its first row and column on. */
 template <typename T, typename R> struct corner {
@@ -80,22 +79,22 @@ BW_DEVICE void matmul(const bw_matmul_args &p, const T *a, const T *b, R *out)
     int64_t at[3];
     bw_loop_offsets<3, uint32_t>(p.batch, (uint32_t)(p.first_batch + bw_block_z()), at);
     corner<T, R> c;
-    c.a = bw_gemm_operand<T>{a + at[0] + row * p.a_row, p.a_row, p.a_column, bw_least(p.m - row, SIZE), (int)p.k,
-                     p.a_is_aligned != 0};
-    c.b = bw_gemm_operand<T>{b + at[1] + column * p.b_column, p.b_column, p.b_row, bw_least(p.n - column, SIZE), (int)p.k,
-                     p.b_is_aligned != 0};
+    c.a = {a + at[0] + row * p.a_row, p.a_row, p.a_column, bw_least(p.m - row, SIZE), (int)p.k, p.a_is_aligned != 0};
+    c.b = {b + at[1] + column * p.b_column, p.b_column, p.b_row, bw_least(p.n - column, SIZE), (int)p.k,
+           p.b_is_aligned != 0};
     c.out = out + at[2] + row * p.out_row + column * p.out_column;
     c.out_row = p.out_row;
     c.out_column = p.out_column;
+    constexpr int A_WAY = A_BY_K ? (int)BW_BY_K : (int)BW_NOT_BY_K, B_WAY = B_BY_K ? (int)BW_BY_K : (int)BW_NOT_BY_K;
     if constexpr (has_units<T, R>::VALUE)
-        multiply<T, R, SIZE, A_BY_K ? (int)BW_BY_K : (int)BW_NOT_BY_K, B_BY_K ? (int)BW_BY_K : (int)BW_NOT_BY_K>(c);
+        multiply<T, R, SIZE, A_WAY, B_WAY>(c);
     else
         multiply_plain<T, R, SIZE>(p, c);
 }
 
 /* n: rows of a matrix are neighbouring elements; t: columns. a's are k, b's are not. tt is nn with a and b exchanged. */
 #define MATMUL(name, T, R, size, way, a_by_k, b_by_k)                                                                  \
-    BW_KERNEL(BW_GPU_GEMM_BLOCK, matmul_tile_##name##_##way##_##size)                                                              \
+    BW_KERNEL(BW_GPU_GEMM_BLOCK, matmul_tile_##name##_##way##_##size)                                                  \
     (const bw_matmul_args p, const T *a, const T *b, R *out)                                                           \
     {                                                                                                                  \
         matmul<T, R, size, a_by_k, b_by_k>(p, a, b, out);                                                              \
