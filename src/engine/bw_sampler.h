@@ -90,7 +90,7 @@ uint32_t bw_sampler_next_random(bw_sampler *sampler);
 bool bw_sampler_takes_nucleus(const bw_sampler *sampler);
 /* For such a one: from the row's n first, as bw_sampler_sample_top has them, and the sum of all the row's weights
  * e^((logit - largest) / temperature): what bw_sampler_sample would choose, unless by the sum's rounding it takes one
- * token more or less. Where the n do not weigh top-p of the sum, *is_enough is false and nothing has happened. */
+ * token more or less. Where the n do not weigh top-p of the sum, *is_enough is false and no random number was drawn. */
 bw_status bw_sampler_sample_nucleus(bw_sampler *sampler, bw_sample_scratch *scratch, const float *values,
                                     const int32_t *tokens, int32_t n, float sum, bool *is_enough, bw_sample *out,
                                     bw_err *err);

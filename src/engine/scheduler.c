@@ -372,10 +372,11 @@ static bool is_drawn_there(const bw_engine *e, const bw_session *s)
 
 enum { WHOLE_ROWS = 8 };
 
-/* Whether top-p is tried on the first few that the device finds, if the step finds any. */
-static bool is_tried_with_few(const bw_engine *e, const bw_session *s)
+/* Whether the first few that the device finds may be enough for its top-p. Which way a token goes depends on its own
+ * session alone, not on who shares the step: sums on the device and on the host may differ in their last bits. */
+static bool takes_few(const bw_engine *e, const bw_session *s)
 {
-    return bw_lm_top_k(e->lm) > 1 && !asks_for_rows(s) && s->n_whole_rows == 0 && bw_sampler_takes_nucleus(&s->sampler);
+    return bw_lm_top_k(e->lm) > 1 && !asks_for_rows(s) && bw_sampler_takes_nucleus(&s->sampler);
 }
 
 /* The first few are enough for most of what models say; where not, the row is fetched after all, and so are the next
@@ -401,12 +402,18 @@ static bw_status choose(bw_engine *e, bw_session *s, const bw_lm_results *r, int
 {
     if (is_drawn_there(e, s))
         return bw_sample_take(r->drawn[row], sample, err);
-    s->n_whole_rows -= s->n_whole_rows > 0;
+    if (takes_few(e, s) && s->n_whole_rows == 0)
+        return choose_nucleus(e, s, &r->top, row, sample, err);
+    if (takes_few(e, s)) {
+        const float *logits = r->logits ? r->logits + (size_t)row * (size_t)e->info.n_vocab : NULL;
+        s->n_whole_rows--;
+        if (!logits)
+            BW_TRY(bw_lm_fetch_row(e->lm, row, &logits, err));
+        return bw_sampler_sample(&s->sampler, &e->scratch, logits, -1, sample, err);
+    }
     if (r->logits)
         return bw_sampler_sample(&s->sampler, &e->scratch, r->logits + (size_t)row * (size_t)e->info.n_vocab,
                                  s->n_logprobs, sample, err);
-    if (is_tried_with_few(e, s))
-        return choose_nucleus(e, s, &r->top, row, sample, err);
     if (r->top.k == 0)
         return bw_sample_take(r->best ? r->best[row] : r->drawn[row], sample, err);
     size_t at = (size_t)row * (size_t)r->top.k;
@@ -444,9 +451,8 @@ static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, i
     return status;
 }
 
-static void take_results(bw_engine *e, bw_session *s, const bw_lm_results *r)
+static bw_status take_results(bw_engine *e, bw_session *s, const bw_lm_results *r, bw_err *err)
 {
-    bw_err err = {0};
     bw_status status = BW_OK;
     bw_finish finish = BW_FINISH_NONE;
     int32_t rows = s->n_outputs, row = s->first_output;
@@ -456,17 +462,18 @@ static void take_results(bw_engine *e, bw_session *s, const bw_lm_results *r)
     bool complete = s->n_cached == s->n_tokens, generates = complete && s->n_tokens < s->limit;
     bool echoes = rows > (generates ? 1 : 0);
     for (; status == BW_OK && rows > (generates ? 1 : 0); rows--, row++)
-        status = echo_prompt(e, s, r->logits + (size_t)row * n_vocab, &err);
+        status = echo_prompt(e, s, r->logits + (size_t)row * n_vocab, err);
     if (status == BW_OK && generates)
-        status = generate(e, s, r, row, &finish, &err);
+        status = generate(e, s, r, row, &finish, err);
     else if (complete)
         finish = BW_FINISH_LENGTH;
     if (status != BW_OK)
-        stop_running(e, s, BW_FINISH_ERROR, &err, false);
+        stop_running(e, s, BW_FINISH_ERROR, err, false);
     else if (finish != BW_FINISH_NONE)
         finish_running(e, s, finish);
     else if (echoes)
         bw_session_signal(s);
+    return status;
 }
 
 static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
@@ -494,9 +501,10 @@ static int choose_wants(const bw_engine *e, const bw_lm_batch *batch)
         if (s->n_outputs == 0)
             continue;
         int32_t n = asks_for_rows(s) ? 0 : bw_sampler_need(&s->sampler);
-        n = is_tried_with_few(e, s) ? bw_lm_top_k(e->lm) : n;
         if (is_drawn_there(e, s))
             wants |= BW_LM_DRAWN;
+        else if (takes_few(e, s)) /* else its row is fetched alone */
+            wants |= s->n_whole_rows == 0 ? BW_LM_TOP : 0;
         else if (n == 0)
             wants |= BW_LM_LOGITS;
         most = n > most ? n : most;
@@ -519,7 +527,7 @@ static void fill_draws(bw_engine *e, const bw_lm_batch *batch)
                 draw = (bw_lm_draw){.temperature = s->sampler.options.temperature,
                                     .min_p = s->sampler.options.min_p,
                                     .random = bw_sampler_next_random(&s->sampler)};
-            else if (is_tried_with_few(e, s))
+            else if (takes_few(e, s))
                 draw.temperature = s->sampler.options.temperature;
             e->batch_draws[s->first_output + j] = draw;
         }
@@ -574,7 +582,10 @@ static void step(bw_engine *e)
     }
     count_step(e, &batch, began_ns);
     for (int32_t i = 0; i < batch.n_seqs; i++)
-        take_results(e, e->batch_sessions[i], &r);
+        if (take_results(e, e->batch_sessions[i], &r, &err) == BW_E_LOST) {
+            give_up(e, &err);
+            return;
+        }
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------------- */

@@ -113,7 +113,8 @@ typedef struct bw_lm_results {
 } bw_lm_results;
 /* As bw_lm_step; wants: of bw_lm_want, each one that bw_lm_can_give. */
 bw_status bw_lm_step_for(bw_lm *lm, const bw_lm_batch *batch, int wants, bw_lm_results *results, bw_err *err);
-/* The logits f32 [n_vocab] of one output of the last step, whatever was wanted of it; valid until the next call. */
+/* The logits f32 [n_vocab] of one output of the last step; valid until the next call. Only after a step of which
+ * BW_LM_LOGITS was not wanted: it takes that result's place. */
 bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err);
 /* Copy the first n_tokens of a page over another. */
 bw_status bw_lm_copy_page(bw_lm *lm, int32_t dst, int32_t src, int32_t n_tokens, bw_err *err);

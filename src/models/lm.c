@@ -351,7 +351,7 @@ bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *batch, const float **logits, 
 int bw_lm_can_give(const bw_lm *lm)
 {
     const bw_lm_part *last = &lm->parts[lm->n_parts - 1];
-    int wants = BW_LM_LOGITS | (lm->device->kind != BW_DEVICE_CPU ? BW_LM_BEST : 0);
+    int wants = BW_LM_LOGITS | (last->device->kind != BW_DEVICE_CPU ? BW_LM_BEST : 0);
     return wants | (last->top_k > 0 ? BW_LM_TOP : 0) | (last->can_draw ? BW_LM_DRAWN : 0);
 }
 

@@ -83,7 +83,7 @@ static void record_choice(bw_lm_part *part)
     part->best = kept(plan, BW_I32, 1, BW_DIM_BEST, 0);
     part->finite = kept(plan, BW_I32, 1, BW_DIM_BEST, 0);
     bw_plan_call(plan, BW_OP_ROW_ARGMAX, 1, &part->logits, 2, (bw_value[]){part->best, part->finite}, NULL, 0);
-    part->can_draw = (n_vocab - 1) / BW_SAMPLE_PART < BW_SAMPLE_MOST_PARTS;
+    part->can_draw = BW_SAMPLE_CAN_DRAW(n_vocab);
     if (part->can_draw) {
         for (int i = 0; i < 3; i++)
             part->draws[i] = bw_plan_input(plan, i == 2 ? BW_U32 : BW_F32, 1, (int64_t[]){BW_DIM_DRAWN});
@@ -379,6 +379,8 @@ bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_er
 {
     bw_lm_part *last = &lm->parts[lm->n_parts - 1];
     size_t n_vocab = (size_t)lm->file->config.n_vocab;
+    if (output < 0 || output >= lm->options.max_outputs)
+        return bw_fail(err, BW_E_INTERNAL, "there is no output %d of a step", output);
     const float *data = (const float *)bw_plan_data(last->plan, last->logits) + (size_t)output * n_vocab;
     *logits = data;
     if (!on_gpu(last))

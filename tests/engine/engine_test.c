@@ -220,6 +220,33 @@ static fake_counts run_mixed(bool device, int first, int n, bw_str *texts)
     return counts;
 }
 
+/* A device that is lost when a row is fetched after its step is lost for everybody. */
+static void lost_between_steps(void **state)
+{
+    (void)state;
+    fake_reset();
+    fake.can_choose = fake.can_draw = fake.lost_fetch = true;
+    fake.top_k = 40;
+    bw_engine *e = make_engine(256, 2, 0, 0);
+    bw_request greedy = make_request("abc", 30), r = make_request("abc", 30);
+    r.sampling = mixed[7];
+    greedy.ignore_eos = r.ignore_eos = true;
+    bw_session *first = submit(e, &r), *second = submit(e, &greedy), *late;
+    outcome o;
+    read_all(first, &o);
+    assert_string_equal(o.err.text, "lost while a row was fetched");
+    outcome_deinit(&o);
+    read_all(second, &o);
+    assert_string_equal(o.err.text, "lost while a row was fetched");
+    outcome_deinit(&o);
+    bw_err err = {0};
+    assert_int_equal(bw_engine_submit(e, &r, &late, &err), BW_E_LOST);
+    bw_session_free(first);
+    bw_session_free(second);
+    bw_engine_free(e);
+    fake_reset();
+}
+
 /* Requests that sample from everything, greedy ones, one with top-k and some that need rows, alone and in the same
  * steps: each gets the text that it gets alone from whole rows, and a step gives no more than is wanted of it. */
 static void device_draws(void **state)
@@ -752,6 +779,7 @@ int main(void)
         cmocka_unit_test_setup(device_finds_top_k, setup),
         cmocka_unit_test_setup(device_finds_top_k_of_many, setup),
         cmocka_unit_test_setup(device_draws, setup),
+        cmocka_unit_test_setup(lost_between_steps, setup),
         cmocka_unit_test_setup(device_draws_nothing, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ typedef struct fake_settings {
     bool can_choose; /* the device finds the largest logits itself */
     int32_t top_k;   /* and so many of the first */
     bool can_draw;   /* and draws tokens itself */
+    bool lost_fetch; /* the device is lost when a row is fetched */
     const char *chat_template;
 } fake_settings;
 extern fake_settings fake;

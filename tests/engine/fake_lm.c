@@ -218,8 +218,9 @@ static float sum_weights(const float *row, int32_t n, float temperature)
 
 bw_status bw_lm_fetch_row(bw_lm *lm, int32_t output, const float **logits, bw_err *err)
 {
-    (void)err;
     counts.fetched_rows++;
+    if (fake.lost_fetch)
+        return bw_fail(err, BW_E_LOST, "lost while a row was fetched");
     *logits = lm->logits + (size_t)output * (size_t)lm->n_vocab;
     return BW_OK;
 }

@@ -11,6 +11,7 @@
 #include "quantized/bw_quant_tile.h"
 
 enum { BLOCK = 256, TASKS = BW_QUANT_MOE_TASKS, ROWS = BW_QUANT_MOE_ROWS };
+static_assert((int)TASKS == (int)BW_QUANT_TILE && (int)ROWS == (int)BW_QUANT_TILE, "bw_quant_tile.h's tile");
 
 /* A thread's tasks are its own number and every BLOCK-th after it, and their tokens and slots without divisions. */
 struct walk {
@@ -127,10 +128,13 @@ BW_DEVICE void grouped_plain(const bw_indexed_moe_args &p, const uint8_t *w, int
     }
 }
 
-/* x to the nearest bf16, a tie away from 0, in f32's place; the lower 16 bits hold anything. */
+/* x to the nearest bf16, a tie away from 0, in f32's place; the lower 16 bits hold anything. What is not finite is cut:
+ * rounding would carry a NaN's bits into its sign. (One whose only bits are lower ones becomes an infinity, of which the
+ * rest below makes a NaN again.) */
 BW_DEVICE uint32_t near_bf16(float x)
 {
-    return bw_bits(x) + 0x8000u;
+    const uint32_t bits = bw_bits(x);
+    return bits + ((bits & 0x7f800000u) == 0x7f800000u ? 0 : 0x8000u);
 }
 /* The upper halves of two words as a pair. */
 BW_DEVICE uint32_t uppers(uint32_t low, uint32_t high)

@@ -235,8 +235,32 @@ static void grouped(bw_case_sink *sink, bw_dtype dtype, const int64_t e_n_k[3], 
     bw_case_run(c);
 }
 
+/* Scales that are NaN, of every kind of bits, spoil the results of their rows and no others: q8_0, whose blocks of 34
+ * bytes begin with the scale in f16. */
+static void not_numbers(bw_case_sink *sink, int64_t t)
+{
+    enum { E = 4, N = 9, K = 96, BLOCK_BYTES = 34, ROW = K / 32 * BLOCK_BYTES };
+    static const uint16_t nans[] = {0x7fff, 0xffff, 0x7e00, 0x7c01, 0xfe00, 0x7dff};
+    bw_case *c = bw_case_begin(sink, BW_OP_INDEXED_MOE_FORWARD, "scales that are NaN, %lld tokens", (long long)t);
+    bw_tensor *w = bw_case_in(c, BW_Q8_0, 3, (int64_t[]){E, N, K});
+    fill_weights(sink, c, w);
+    bw_tensor first = bw_tensor_view(BW_Q8_0, 2, (int64_t[]){N, K}, w->data);
+    double size = magnitude(&first, K);
+    for (int i = 0; i < 6; i++) /* rows 0, 2, 5 and so on of all experts, another block each */
+        memcpy((char *)w->data + (i * 5 + 2) * ROW + i % 3 * BLOCK_BYTES, &nans[i], 2);
+    fill_columns(sink, bw_case_in(c, BW_Q8_1, 3, (int64_t[]){t, 1, 512}));
+    uint32_t *ids = bw_case_in(c, BW_U32, 2, (int64_t[]){t, 1})->data;
+    for (int64_t i = 0; i < t; i++)
+        ids[i] = (uint32_t)(i % E);
+    bw_case_out(c, BW_F32, 3, (int64_t[]){t, 1, N});
+    bw_case_tolerance(c, K, size, bw_cases_device(sink)->kind == BW_DEVICE_CPU ? 0 : size * 0x1p-18);
+    bw_case_run(c);
+}
+
 static void grouped_cases(bw_case_sink *sink)
 {
+    not_numbers(sink, 5);
+    not_numbers(sink, 40);
     static const bw_dtype some[] = {BW_Q4_0, BW_Q8_0, BW_Q4_K, BW_Q6_K};
     for (int i = 0; i < 4; i++) {
         grouped(sink, some[i], (int64_t[]){8, 65, 512}, 500, 2, EVEN); /* uneven groups of about 125, full tiles */

@@ -17,9 +17,9 @@
  * (each uniform); out tokens i32 [O], finite i32 [O] as ROW_ARGMAX's. No params. A token weighs
  * e^((logit - largest) / temperature), the largest ones 1 at any temperature, and nothing below the row's least. In the
  * order of tokens, the weights' running sum first exceeds random / 2^32 of the whole at the token that is drawn; of
- * the weights a GPU may leave out what lies below BW_SAMPLE_UNIT. With a random of 0 and temperature 0 it is
- * ROW_ARGMAX's token. A token that weighs nothing (a logit of -infinity) is never drawn. A row that has a NaN,
- * +infinity or no finite number gives -1.
+ * the weights what lies below BW_SAMPLE_UNIT may be left out, twice that for rows of 2^21 and so on. With a random of 0
+ * and temperature 0 it is ROW_ARGMAX's token, where there is one. A token that weighs nothing (a logit of -infinity) is
+ * never drawn. A row that has a NaN, +infinity or no finite number gives -1.
  */
 #ifndef BW_SAMPLE_H
 #define BW_SAMPLE_H

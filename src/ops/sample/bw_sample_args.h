@@ -18,6 +18,8 @@ enum {
     BW_SAMPLE_BITS = 43         /* of the weight 1, as ROW_SAMPLE adds them: a row's sum is at most 2^63 */
 };
 #define BW_SAMPLE_UNIT 0x1p-43f
+/* Whether ROW_SAMPLE draws from rows of so many logits on a GPU. */
+#define BW_SAMPLE_CAN_DRAW(n) (((n)-1) / BW_SAMPLE_PART < BW_SAMPLE_MOST_PARTS)
 
 /* A row is cut into n_parts parts of BW_SAMPLE_PART logits. Part i of row r leaves its results at place r * n_parts + i
  * of the scratch's arrays. */

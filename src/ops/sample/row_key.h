@@ -23,7 +23,7 @@ static inline bool bw_row_is_finite(float x)
 {
     return (bw_row_bits(x) & 0x7f800000u) != 0x7f800000u;
 }
-/* From a row that has one a token can be drawn (ROW_SAMPLE) unless it or its largest is such a number. */
+/* A number that lets no token be drawn from its row (ROW_SAMPLE): NaN or +infinity. */
 static inline bool bw_row_is_undrawable(float x)
 {
     return !bw_row_is_finite(x) && bw_row_bits(x) != 0xff800000u;

@@ -95,7 +95,7 @@ bw_status bw_row_top_k_gpu(const bw_op_call *call, bw_device *device, bw_err *er
 bool bw_row_sample_gpu_supports(const bw_op_call *call, const bw_device *device)
 {
     (void)device;
-    return count_parts(call) <= BW_SAMPLE_MOST_PARTS;
+    return BW_SAMPLE_CAN_DRAW(call->in[0]->dims[1]);
 }
 
 /* Sums of weights, then the parts' first tokens. */

@@ -130,7 +130,7 @@ void bw_row_top_k_plain(const bw_op_call *call, bw_member *member)
 }
 
 /* In multiples of BW_SAMPLE_UNIT, as the GPU's kernels count: `at` is then below the sum, so some token exceeds it. n
- * is below 2^20, where a sum fits, or the unit is larger. */
+ * is below 2^21, where an unsigned sum fits, or the unit is larger. */
 static uint64_t weigh(float x, float largest, float temperature, float least, int bits)
 {
     float w = x < largest ? expf((x - largest) / temperature) : 1;
