@@ -310,12 +310,6 @@ static const dnn_api api_miopen = {"miopen",    open_miopen,        close_miopen
 static const dnn_api *loaded_cuda, *loaded_hip;
 static pthread_once_t once_cuda = PTHREAD_ONCE_INIT, once_hip = PTHREAD_ONCE_INIT;
 
-static bool is_wish(const char *text)
-{
-    const char *wish = getenv("BW_GPU_LIBRARIES");
-    return wish && strcmp(wish, text) == 0;
-}
-
 enum { ROW_MIOPEN, ROW_CUDNN };
 static const bw_gpu_library_row library_rows[BW_GPU_DNNS] = {
     [ROW_MIOPEN] = {BW_DEVICE_ROCM, "MIOpen", "convolutions", {"libMIOpen.so.1"}},
@@ -333,8 +327,8 @@ bw_gpu_library_row bw_gpu_dnn_row_of(int i)
 {
     bw_gpu_library_row row = library_rows[i];
     const char *wish = wanted_file();
-    if (wish || is_wish("0"))
-        row = (bw_gpu_library_row){row.kind, row.name, row.use, {is_wish("0") ? NULL : wish}};
+    if (wish || bw_gpu_libraries_are("0"))
+        row = (bw_gpu_library_row){row.kind, row.name, row.use, {bw_gpu_libraries_are("0") ? NULL : wish}};
     return row;
 }
 
@@ -373,7 +367,7 @@ struct bw_gpu_dnn {
 
 static void open_handle(bw_gpu *g, struct bw_gpu_dnn *d)
 {
-    if (is_wish("0") || g->is_capturing)
+    if (bw_gpu_libraries_are("0") || g->is_capturing)
         return;
     const bool is_cuda = g->device.kind == BW_DEVICE_CUDA;
     pthread_once(is_cuda ? &once_cuda : &once_hip, is_cuda ? load_cuda : load_hip);
@@ -431,7 +425,7 @@ uint64_t bw_gpu_dnn_version(bw_device *device)
 
 bool bw_gpu_dnn_is_forced(void)
 {
-    return is_wish("always");
+    return bw_gpu_libraries_are("always");
 }
 
 /* ---- convolutions ----------------------------------------------------------------------------------------------- */

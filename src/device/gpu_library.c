@@ -104,16 +104,10 @@ static const bw_gpu_library_row library_rows[BW_GPU_LIBRARIES] = {
     [ROW_ROCBLAS] = {BW_DEVICE_ROCM, "rocBLAS", "matrix products", {"librocblas.so.5", "librocblas.so.4"}},
 };
 
-static bool are_left_out(void)
-{
-    const char *wish = getenv("BW_GPU_LIBRARIES");
-    return wish && strcmp(wish, "0") == 0;
-}
-
 bw_gpu_library_row bw_gpu_library_row_of(int i)
 {
     bw_gpu_library_row row = library_rows[i];
-    if (are_left_out())
+    if (bw_gpu_libraries_are("0"))
         row.files[0] = NULL;
     return row;
 }
@@ -209,10 +203,9 @@ static void free_plan(const lt_library *lt, lt_plan *plan)
 
 static void open_handle(bw_gpu *g, struct bw_gpu_library *l)
 {
-    const char *wish = getenv("BW_GPU_LIBRARIES");
-    if (are_left_out())
+    if (bw_gpu_libraries_are("0"))
         return;
-    l->is_forced = wish && strcmp(wish, "always") == 0;
+    l->is_forced = bw_gpu_libraries_are("always");
     pthread_once(g->device.kind == BW_DEVICE_CUDA ? &once_cuda : &once_hip,
                  g->device.kind == BW_DEVICE_CUDA ? load_cuda : load_hip);
     const lt_library *lt = g->device.kind == BW_DEVICE_CUDA ? &cublas_lt : &hipblas_lt;

@@ -1,7 +1,10 @@
-/* Private to device/: a GPU above its driver, shared by gpu.c (code objects, kernels, opening), gpu_memory.c and
- * gpu_stream.c. */
+/* Private to device/: a GPU above its driver, shared by gpu.c (code objects, kernels, opening), gpu_memory.c,
+ * gpu_stream.c and the libraries. */
 #ifndef BW_GPU_PRIVATE_H
 #define BW_GPU_PRIVATE_H
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "gpu_driver.h"
 #include "kernel_images.h"
@@ -94,6 +97,12 @@ typedef struct bw_gpu_library_row {
     const char *files[4];
 } bw_gpu_library_row;
 enum { BW_GPU_LIBRARIES = 3, BW_GPU_DNNS = 2 };
+/* Whether BW_GPU_LIBRARIES says so: "0" leaves all of them out, "always" takes them wherever they can be. */
+static inline bool bw_gpu_libraries_are(const char *wish)
+{
+    const char *is = getenv("BW_GPU_LIBRARIES");
+    return is && strcmp(is, wish) == 0;
+}
 bw_gpu_library_row bw_gpu_library_row_of(int i); /* 0 to BW_GPU_LIBRARIES - 1 */
 /* gpu_dnn.c */
 void bw_gpu_dnn_close(bw_gpu *g);

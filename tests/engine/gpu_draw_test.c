@@ -9,6 +9,7 @@
 
 #include "bw_plan.h"
 #include "bw_sampler.h"
+#include "chi_square.h"
 
 enum { VOCAB = 120, DRAWS = 20000, FEWER_DRAWS = 5000, SIM_DRAWS = 4000, SIM_FEWER_DRAWS = 2000, AT_ONCE = 1000 };
 
@@ -91,13 +92,6 @@ static void draw_there(const bw_sampling *options, const uint32_t *randoms, int3
     for (int i = 0; i < 4; i++)
         device->vtable->release(device, &in[i].buffer);
     bw_plan_free(plan);
-}
-
-/* The chi-square value that is exceeded with probability 1e-6 (Wilson and Hilferty's approximation). */
-static double chi_square_limit(int32_t freedom)
-{
-    double k = 2.0 / (9.0 * freedom), x = 1 - k + 4.7534 * sqrt(k);
-    return freedom * x * x * x;
 }
 
 /* Against the probabilities themselves; what is expected less than 20 times counts together. */

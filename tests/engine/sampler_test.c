@@ -7,6 +7,7 @@
 #include "bw_clock.h"
 #include "bw_mem.h"
 #include "bw_sampler.h"
+#include "chi_square.h"
 #include "sampler_row.h"
 
 enum { MAX_VOCAB = 4096 };
@@ -357,13 +358,6 @@ static void random_of_a_draw(void **state)
     assert_ok(bw_sample_take(7, &sample, &err), err);
     assert_true(sample.token == 7 && isnan(sample.logprob) && sample.n_top == 0);
     assert_int_equal(bw_sample_take(-1, &sample, &err), BW_E_DEVICE);
-}
-
-/* The chi-square value that is exceeded with probability 1e-6 (Wilson and Hilferty's approximation). */
-static double chi_square_limit(int32_t freedom)
-{
-    double k = 2.0 / (9.0 * freedom), x = 1 - k + 4.7534 * sqrt(k);
-    return freedom * x * x * x;
 }
 
 static void draws_follow_the_distribution(void **state)
