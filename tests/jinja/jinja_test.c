@@ -6,11 +6,11 @@
 
 #define TIME 1735689600 /* 2025-01-01 00:00:00 UTC, as the fixtures have it */
 
-static json_t *load(const char *name)
+static json_t *load(const char *folder, const char *name)
 {
     char path[500];
     json_error_t why;
-    snprintf(path, sizeof path, "%s/jinja/%s", BW_TEST_DATA, name);
+    snprintf(path, sizeof path, "%s/jinja/%s", folder, name);
     json_t *json = json_load_file(path, 0, &why);
     if (!json)
         fail_msg("%s: %s", path, why.text);
@@ -49,7 +49,7 @@ static int differs(const json_t *source, const json_t *context, const json_t *wa
 static void snippets(void **state)
 {
     (void)state;
-    json_t *all = load("snippets.json"), *context = json_object_get(all, "context"), *item;
+    json_t *all = load(BW_TEST_DATA, "snippets.json"), *context = json_object_get(all, "context"), *item;
     int64_t live = bw_mem_live();
     size_t i, n = 0, n_bad = 0;
     json_array_foreach(json_object_get(all, "snippets"), i, item)
@@ -67,7 +67,7 @@ static void snippets(void **state)
 static void conversations(void **state)
 {
     (void)state;
-    json_t *all = load("chats.json"), *contexts = json_object_get(all, "contexts"), *template;
+    json_t *all = load(BW_UNPACKED_DATA, "chats.json"), *contexts = json_object_get(all, "contexts"), *template;
     const char *name;
     size_t n = 0, n_bad = 0;
     json_object_foreach(json_object_get(all, "templates"), name, template)
