@@ -63,10 +63,9 @@ enum { BW_BY_K, BW_ACROSS, BW_IN_PAIRS };
 enum { BW_NOT_BY_K = BW_FRAG_LOADS_T ? BW_ACROSS : BW_IN_PAIRS };
 template <typename T, int ROWS, int WAY> struct bw_gemm_stage;
 
-/* [ROWS][STRIDE], from k as neighbouring elements. */
-template <typename T, int ROWS> struct bw_gemm_stage<T, ROWS, BW_BY_K> {
-    static constexpr int STRIDE = BW_GPU_GEMM_STRIDE, LINES = ROWS, CHUNKS = BW_GPU_GEMM_K / 8,
-                         EACH = ROWS * CHUNKS / BW_GPU_GEMM_BLOCK;
+/* Lines of CHUNKS * 8 neighbouring elements, STRIDE apart in shared memory. */
+template <typename T, int LINES_, int CHUNKS, int STRIDE_> struct bw_gemm_lines {
+    static constexpr int LINES = LINES_, STRIDE = STRIDE_, EACH = LINES * CHUNKS / BW_GPU_GEMM_BLOCK;
     bw_copy copies[EACH];
 
     BW_DEVICE_SPECIAL static T *place(T *shared, int e)
@@ -74,13 +73,16 @@ template <typename T, int ROWS> struct bw_gemm_stage<T, ROWS, BW_BY_K> {
         const int at = e * BW_GPU_GEMM_BLOCK + bw_thread();
         return shared + at / CHUNKS * STRIDE + at % CHUNKS * 8;
     }
-    BW_DEVICE_SPECIAL void begin(T *shared, const bw_gemm_operand<T> &o, int k)
+    /* From line and element on, of n_lines of n elements that lie `apart`; elsewhere zeros. */
+    BW_DEVICE_SPECIAL void begin_lines(T *shared, const bw_gemm_operand<T> &o, int64_t apart, int line, int n_lines,
+                                       int element, int n)
     {
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
-            const int at = e * BW_GPU_GEMM_BLOCK + bw_thread(), row = at / CHUNKS, own = k + at % CHUNKS * 8;
-            const int left = row < o.n_rows ? o.n_k - own : 0;
-            const T *from = o.data + row * o.row + own;
+            const int at = e * BW_GPU_GEMM_BLOCK + bw_thread();
+            const int own_line = line + at / CHUNKS, own = element + at % CHUNKS * 8;
+            const int left = own_line < n_lines ? n - own : 0;
+            const T *from = o.data + own_line * apart + own;
             if (o.is_aligned)
                 copies[e].begin(place(shared, e), left > 0 ? from : o.data, left > 0);
             else
@@ -93,45 +95,31 @@ template <typename T, int ROWS> struct bw_gemm_stage<T, ROWS, BW_BY_K> {
         for (int e = 0; e < EACH; e++)
             copies[e].end(place(shared, e));
     }
+};
+
+/* [ROWS][STRIDE], from k as neighbouring elements. */
+template <typename T, int ROWS>
+struct bw_gemm_stage<T, ROWS, BW_BY_K> : bw_gemm_lines<T, ROWS, BW_GPU_GEMM_K / 8, BW_GPU_GEMM_STRIDE> {
+    BW_DEVICE_SPECIAL void begin(T *shared, const bw_gemm_operand<T> &o, int k)
+    {
+        this->begin_lines(shared, o, o.row, 0, o.n_rows, k, o.n_k);
+    }
     BW_DEVICE_SPECIAL static void load(bw_frag<T> &f, const T *shared, int row, int k)
     {
-        bw_frag_load(f, shared + row * STRIDE + k, STRIDE);
+        bw_frag_load(f, shared + row * bw_gemm_stage::STRIDE + k, bw_gemm_stage::STRIDE);
     }
 };
 
 /* [BW_GPU_GEMM_K][STRIDE], from rows as neighbouring elements, where fragments can be loaded across. */
-template <typename T, int ROWS> struct bw_gemm_stage<T, ROWS, BW_ACROSS> {
-    static constexpr int STRIDE = ROWS + 8, LINES = BW_GPU_GEMM_K, CHUNKS = ROWS / 8,
-                         EACH = BW_GPU_GEMM_K * CHUNKS / BW_GPU_GEMM_BLOCK;
-    bw_copy copies[EACH];
-
-    BW_DEVICE_SPECIAL static T *place(T *shared, int e)
-    {
-        const int at = e * BW_GPU_GEMM_BLOCK + bw_thread();
-        return shared + at / CHUNKS * STRIDE + at % CHUNKS * 8;
-    }
+template <typename T, int ROWS>
+struct bw_gemm_stage<T, ROWS, BW_ACROSS> : bw_gemm_lines<T, BW_GPU_GEMM_K, ROWS / 8, ROWS + 8> {
     BW_DEVICE_SPECIAL void begin(T *shared, const bw_gemm_operand<T> &o, int k)
     {
-#pragma unroll
-        for (int e = 0; e < EACH; e++) {
-            const int at = e * BW_GPU_GEMM_BLOCK + bw_thread(), own = k + at / CHUNKS, row = at % CHUNKS * 8;
-            const int left = own < o.n_k ? o.n_rows - row : 0;
-            const T *from = o.data + own * o.k + row;
-            if (o.is_aligned)
-                copies[e].begin(place(shared, e), left > 0 ? from : o.data, left > 0);
-            else
-                copies[e].put(place(shared, e), bw_gemm_gather(from, left));
-        }
-    }
-    BW_DEVICE_SPECIAL void end(T *shared)
-    {
-#pragma unroll
-        for (int e = 0; e < EACH; e++)
-            copies[e].end(place(shared, e));
+        this->begin_lines(shared, o, o.k, k, o.n_k, 0, o.n_rows);
     }
     BW_DEVICE_SPECIAL static void load(bw_frag<T> &f, const T *shared, int row, int k)
     {
-        bw_frag_load_t(f, shared + k * STRIDE + row, STRIDE);
+        bw_frag_load_t(f, shared + k * bw_gemm_stage::STRIDE + row, bw_gemm_stage::STRIDE);
     }
 };
 
