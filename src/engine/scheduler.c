@@ -402,9 +402,9 @@ static bw_status choose(bw_engine *e, bw_session *s, const bw_lm_results *r, int
 {
     if (is_drawn_there(e, s))
         return bw_sample_take(r->drawn[row], sample, err);
-    if (takes_few(e, s) && s->n_whole_rows == 0)
-        return choose_nucleus(e, s, &r->top, row, sample, err);
     if (takes_few(e, s)) {
+        if (s->n_whole_rows == 0)
+            return choose_nucleus(e, s, &r->top, row, sample, err);
         const float *logits = r->logits ? r->logits + (size_t)row * (size_t)e->info.n_vocab : NULL;
         s->n_whole_rows--;
         if (!logits)
