@@ -183,6 +183,11 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
     info->n_queue = o->n_queue;
     info->has_chat_template = bw_tokenizer_chat_template(e->tokenizer, NULL) != NULL;
     e->stats.kv_pages_total = e->kv.n_pages;
+    int32_t n_tokens = bw_tokenizer_n_tokens(e->tokenizer);
+    if (n_tokens > info->n_vocab)
+        bw_log_warn("the tokenizer knows %d tokens, but the model's embedding has %d rows: requests whose text becomes "
+                    "one of the last %d are refused",
+                    (int)n_tokens, (int)info->n_vocab, (int)(n_tokens - info->n_vocab));
 }
 
 /* A template that does not parse is no reason to refuse the model: rendering reports it. */
@@ -228,7 +233,7 @@ static bw_status warm_up_with(bw_engine *e, int32_t n_tokens, bw_err *err)
     int32_t pages[WARM_UP_MOST / BW_KV_PAGE + 1], n_pages = 0, token = bw_tokenizer_bos(e->tokenizer);
     int32_t output = n_tokens - 1;
     for (int32_t i = 0; i < n_tokens; i++)
-        e->batch_tokens[i] = token < 0 ? 0 : token;
+        e->batch_tokens[i] = token < 0 || token >= e->info.n_vocab ? 0 : token;
     while (n_pages < bw_pages_of(n_tokens))
         pages[n_pages++] = bw_kv_alloc(&e->kv);
     bw_lm_seq seq = {.n_tokens = n_tokens, .n_cached = n_tokens, .pages = pages};
@@ -288,7 +293,7 @@ static bw_status make(bw_engine *e, const bw_engine_options *o, bw_err *err)
 {
     BW_TRY(place_model(e, o, err));
     fill_info(e, o);
-    e->n_batch = o->n_batch;
+    e->n_batch = e->n_step = o->n_batch;
     e->n_queue = o->n_queue;
     e->on_lost = o->lost;
     e->on_lost_user = o->lost_user;

@@ -58,6 +58,8 @@ struct bw_session {
     bool admitted_before;
     int32_t take, first_output, n_outputs; /* in this step: tokens; its rows of logits */
     int32_t n_whole_rows;                  /* so many of its next rows are fetched whole, where few may be enough */
+    bool has_random;                       /* `random` is for the next token, which no step has given yet */
+    uint32_t random;
     int64_t admitted_ns, first_token_ns;
     bw_sampler sampler;
     bw_stream stream;
@@ -97,7 +99,9 @@ struct bw_engine {
     int32_t *batch_outputs;      /* [max_outputs] */
     bw_lm_draw *batch_draws;     /* [max_outputs] */
     bw_lm_seq *batch_seqs;       /* [n_parallel] */
-    bw_session **batch_sessions; /* [n_parallel] whose sequence batch_seqs[i] is */
+    bw_session **batch_sessions; /* [n_parallel] who takes part in the step */
+    int32_t n_step;              /* most tokens of a step: n_batch, less for a while when memory was too small */
+    int32_t n_good_steps;        /* since n_step became less */
 };
 
 /* scheduler.c: the engine's thread, arg is the engine. Returns when closing, with every session ended. */

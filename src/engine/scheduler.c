@@ -254,7 +254,7 @@ static int32_t rows_of(const bw_session *s, int32_t take)
 /* How many tokens of each sequence this step takes. */
 static void share_out(bw_engine *e)
 {
-    int32_t left = e->n_batch, n_prompts = 0, rows = e->max_outputs;
+    int32_t left = e->n_step, n_prompts = 0, rows = e->max_outputs;
     for (int32_t i = 0; i < e->n_running; i++) {
         bw_session *s = e->running[i];
         s->take = s->n_tokens - s->n_cached == 1 ? 1 : 0;
@@ -300,16 +300,23 @@ static void find_pages(bw_engine *e)
     publish(e);
 }
 
-static void build_batch(bw_engine *e, bw_lm_batch *batch)
+/* Who takes part in this step; returns how many. */
+static int32_t list_takers(bw_engine *e)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < e->n_running; i++)
+        if (e->running[i]->take > 0)
+            e->batch_sessions[n++] = e->running[i];
+    return n;
+}
+
+static void build_batch(bw_engine *e, bw_session *const *sessions, int32_t n, bw_lm_batch *batch)
 {
     *batch = (bw_lm_batch){
         .tokens = e->batch_tokens, .seqs = e->batch_seqs, .outputs = e->batch_outputs, .draws = e->batch_draws};
-    for (int32_t i = 0; i < e->n_running; i++) {
-        bw_session *s = e->running[i];
-        if (s->take == 0)
-            continue;
+    for (int32_t i = 0; i < n; i++) {
+        bw_session *s = sessions[i];
         int32_t first = batch->n_tokens, end = s->n_cached + s->take;
-        e->batch_sessions[batch->n_seqs] = s;
         e->batch_seqs[batch->n_seqs++] =
             (bw_lm_seq){.first_token = first, .n_tokens = s->take, .n_cached = end, .pages = s->pages};
         memcpy(e->batch_tokens + first, s->tokens + s->n_cached, (size_t)s->take * sizeof *s->tokens);
@@ -436,6 +443,7 @@ static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, i
     e->stats.n_generated_tokens++;
     pthread_mutex_unlock(&e->lock);
     s->tokens[s->n_tokens++] = sample.token;
+    s->has_random = false;
     bw_sampler_accept(&s->sampler, s->tokens, s->n_tokens, s->n_prompt);
     pthread_mutex_lock(&s->lock);
     size_t before = s->filled.len;
@@ -476,11 +484,11 @@ static bw_status take_results(bw_engine *e, bw_session *s, const bw_lm_results *
     return status;
 }
 
-static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
+static void count_step(bw_engine *e, bw_session *const *sessions, int32_t n, int64_t began_ns)
 {
     int64_t n_prompt = 0;
-    for (int32_t i = 0; i < batch->n_seqs; i++) {
-        const bw_session *s = e->batch_sessions[i];
+    for (int32_t i = 0; i < n; i++) {
+        const bw_session *s = sessions[i];
         n_prompt += s->n_cached < s->n_prompt ? min32(s->take, s->n_prompt - s->n_cached) : 0;
     }
     pthread_mutex_lock(&e->lock);
@@ -492,12 +500,12 @@ static void count_step(bw_engine *e, const bw_lm_batch *batch, int64_t began_ns)
 
 /* What is wanted of every row, so that what need not leave the device stays there; greedy requests take the first of
  * the few, or a draw with temperature 0. */
-static int choose_wants(const bw_engine *e, const bw_lm_batch *batch)
+static int choose_wants(const bw_engine *e, bw_session *const *sessions, int32_t n_sessions)
 {
     int32_t most = 0;
     int can = bw_lm_can_give(e->lm), wants = 0;
-    for (int32_t i = 0; i < batch->n_seqs; i++) {
-        const bw_session *s = e->batch_sessions[i];
+    for (int32_t i = 0; i < n_sessions; i++) {
+        const bw_session *s = sessions[i];
         if (s->n_outputs == 0)
             continue;
         int32_t n = asks_for_rows(s) ? 0 : bw_sampler_need(&s->sampler);
@@ -516,30 +524,26 @@ static int choose_wants(const bw_engine *e, const bw_lm_batch *batch)
     return wants != 0 ? wants : BW_LM_LOGITS; /* of no row */
 }
 
-/* Temperatures, and for who is drawn there also min-p and the next of its random numbers. */
-static void fill_draws(bw_engine *e, const bw_lm_batch *batch)
+/* Temperatures, and for who is drawn there also min-p and the next of its random numbers: the same one again where a
+ * step is run anew. */
+static void fill_draws(bw_engine *e, bw_session *const *sessions, int32_t n)
 {
-    for (int32_t i = 0; i < batch->n_seqs; i++) {
-        bw_session *s = e->batch_sessions[i];
+    for (int32_t i = 0; i < n; i++) {
+        bw_session *s = sessions[i];
         for (int32_t j = 0; j < s->n_outputs; j++) {
             bw_lm_draw draw = {0};
-            if (is_drawn_there(e, s))
+            if (is_drawn_there(e, s)) {
+                s->random = s->has_random ? s->random : bw_sampler_next_random(&s->sampler);
+                s->has_random = true;
                 draw = (bw_lm_draw){.temperature = s->sampler.options.temperature,
                                     .min_p = s->sampler.options.min_p,
-                                    .random = bw_sampler_next_random(&s->sampler)};
-            else if (takes_few(e, s))
+                                    .random = s->random};
+            } else if (takes_few(e, s)) {
                 draw.temperature = s->sampler.options.temperature;
+            }
             e->batch_draws[s->first_output + j] = draw;
         }
     }
-}
-
-static bw_status run_step(bw_engine *e, const bw_lm_batch *batch, bw_lm_results *r, bw_err *err)
-{
-    int wants = choose_wants(e, batch);
-    if (wants & (BW_LM_DRAWN | BW_LM_TOP))
-        fill_draws(e, batch);
-    return bw_lm_step_for(e->lm, batch, wants, r, err);
 }
 
 /* Nobody who waits will ever be served: tell them all, and whoever owns the engine. */
@@ -558,34 +562,86 @@ static void give_up(bw_engine *e, const bw_err *err)
         e->on_lost(e->on_lost_user, err);
 }
 
-static void step(bw_engine *e)
+/* Compute the step of these sessions and take what it gives. */
+static bw_status run_part(bw_engine *e, bw_session *const *sessions, int32_t n, bw_err *err)
 {
     bw_lm_batch batch;
-    share_out(e);
-    find_pages(e);
-    build_batch(e, &batch);
-    if (batch.n_seqs == 0)
-        return;
-    bw_err err = {0};
     bw_lm_results r = {0};
     int64_t began_ns = bw_clock_now_ns();
-    bw_status status = run_step(e, &batch, &r, &err);
-    if (status != BW_OK) {
-        bw_log_error("a step of %d tokens failed: %s", (int)batch.n_tokens, err.text);
-        if (status == BW_E_LOST) {
-            give_up(e, &err);
-            return;
-        }
-        for (int32_t i = 0; i < batch.n_seqs; i++)
-            stop_running(e, e->batch_sessions[i], BW_FINISH_ERROR, &err, false);
-        return;
+    build_batch(e, sessions, n, &batch);
+    int wants = choose_wants(e, sessions, n);
+    if (wants & (BW_LM_DRAWN | BW_LM_TOP))
+        fill_draws(e, sessions, n);
+    BW_TRY(bw_lm_step_for(e->lm, &batch, wants, &r, err));
+    count_step(e, sessions, n, began_ns);
+    for (int32_t i = 0; i < n; i++) {
+        bw_err own = {0}; /* ends that session alone, unless the device is lost */
+        if (take_results(e, sessions[i], &r, &own) == BW_E_LOST)
+            return bw_fail(err, BW_E_LOST, "%s", own.text);
     }
-    count_step(e, &batch, began_ns);
-    for (int32_t i = 0; i < batch.n_seqs; i++)
-        if (take_results(e, e->batch_sessions[i], &r, &err) == BW_E_LOST) {
-            give_up(e, &err);
-            return;
-        }
+    return BW_OK;
+}
+
+/* Memory was too small for a step: smaller ones for a while. */
+static void reduce_steps(bw_engine *e, int32_t n_tokens)
+{
+    int32_t half = n_tokens / 2;
+    e->n_step = min32(e->n_step, half > e->info.n_parallel ? half : e->info.n_parallel);
+    e->n_good_steps = 0;
+}
+
+static void enlarge_steps(bw_engine *e)
+{
+    enum { GOOD_STEPS = 64 };
+    if (e->n_step == e->n_batch || ++e->n_good_steps < GOOD_STEPS)
+        return;
+    e->n_step = min32(e->n_batch, e->n_step * 2);
+    e->n_good_steps = 0;
+}
+
+/* As run_part; but a step that fails is computed again in halves, until whoever spoils it is alone and ends alone. A
+ * step writes the same values to the same places whenever it is run, so nobody's text changes. Fails when the device
+ * is lost, and then only. */
+static bw_status run_isolated(bw_engine *e, bw_session **sessions, int32_t n, bw_err *err)
+{
+    bw_err why = {0};
+    bw_status status = run_part(e, sessions, n, &why);
+    if (status == BW_OK)
+        return BW_OK;
+    if (status == BW_E_LOST)
+        return bw_fail(err, status, "%s", why.text);
+    int32_t n_tokens = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_tokens += sessions[i]->take;
+    bool is_culprit = n == 1 && (status != BW_E_MEMORY || n_tokens == 1);
+    bw_log(is_culprit ? BW_LOG_ERROR : BW_LOG_DEBUG, "a step of %d tokens for %d sequences failed: %s", (int)n_tokens,
+           (int)n, why.text);
+    if (status == BW_E_MEMORY)
+        reduce_steps(e, n_tokens);
+    if (n > 1) {
+        BW_TRY(run_isolated(e, sessions, n / 2, err));
+        return run_isolated(e, sessions + n / 2, n - n / 2, err);
+    }
+    if (!is_culprit) {
+        sessions[0]->take = n_tokens / 2;
+        return run_isolated(e, sessions, 1, err);
+    }
+    stop_running(e, sessions[0], BW_FINISH_ERROR, &why, false);
+    return BW_OK;
+}
+
+static void step(bw_engine *e)
+{
+    bw_err err = {0};
+    share_out(e);
+    find_pages(e);
+    int32_t n = list_takers(e);
+    if (n == 0)
+        return;
+    if (run_isolated(e, e->batch_sessions, n, &err) != BW_OK)
+        give_up(e, &err);
+    else
+        enlarge_steps(e);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------------- */

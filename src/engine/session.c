@@ -62,15 +62,32 @@ static bw_status read_prompt(const bw_engine *engine, const bw_request *r, int32
         *n = 1;
         return BW_OK;
     }
-    for (size_t i = 0; i < r->n_tokens; i++)
-        if (r->tokens[i] < 0 || r->tokens[i] >= engine->info.n_vocab)
-            return bw_fail(err, BW_E_ARG, "token %zu of the prompt is %d; the vocabulary has %d", i, (int)r->tokens[i],
-                           (int)engine->info.n_vocab);
     *tokens = bw_alloc_array(r->n_tokens, sizeof **tokens);
     if (!*tokens)
         return bw_fail_memory(err, r->n_tokens * sizeof **tokens, "the prompt's tokens");
     memcpy(*tokens, r->tokens, r->n_tokens * sizeof **tokens);
     *n = r->n_tokens;
+    return BW_OK;
+}
+
+/* The model's embedding has a row for every token it knows. A tokenizer may know more, and such a token would fail the
+ * step of everybody beside it. */
+static bw_status check_known(const bw_engine *engine, const bw_request *r, const int32_t *tokens, size_t n, bw_err *err)
+{
+    int32_t n_vocab = engine->info.n_vocab;
+    for (size_t i = 0; i < n; i++) {
+        if (tokens[i] >= 0 && tokens[i] < n_vocab)
+            continue;
+        if (!r->prompt)
+            return bw_fail(err, BW_E_ARG, "token %zu of the prompt is %d; the vocabulary has %d", i, (int)tokens[i],
+                           (int)n_vocab);
+        const char *spelling = bw_tokenizer_spelling(engine->tokenizer, tokens[i]);
+        return bw_fail(err, BW_E_ARG,
+                       "the prompt's text \"%.60s\" is token %d, which the model does not have: its tokenizer knows %d "
+                       "tokens, its embedding %d; leave that text out",
+                       spelling ? spelling : "", (int)tokens[i], (int)bw_tokenizer_n_tokens(engine->tokenizer),
+                       (int)n_vocab);
+    }
     return BW_OK;
 }
 
@@ -161,6 +178,8 @@ bw_status bw_session_make(bw_engine *engine, const bw_request *request, bw_sessi
     status = read_prompt(engine, &r, &tokens, &n, err);
     if (status == BW_OK)
         status = check_fit(engine, &r, n, err);
+    if (status == BW_OK)
+        status = check_known(engine, &r, tokens, n, err);
     if (status == BW_OK)
         status = fill(engine, &r, tokens, n, s, err);
     bw_free(tokens);

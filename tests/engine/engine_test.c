@@ -734,32 +734,6 @@ static void failing_step(void **state)
     bw_engine_free(e);
 }
 
-/* A step that fails takes its batch with it and nobody else. */
-static void failing_batch(void **state)
-{
-    (void)state;
-    bw_engine *e = make_engine(256, 2, 64, 0);
-    fake.step_us = 10000; /* all four are submitted long before the step that fails */
-    fake.fail_step = 12;
-    bw_request r = make_request("<script>hello, this is longer than twelve tokens<go>", 20);
-    bw_session *s[4];
-    int failed = 0, good = 0;
-    for (int i = 0; i < 4; i++)
-        s[i] = submit(e, &r);
-    for (int i = 0; i < 4; i++) {
-        outcome o;
-        assert_true(read_all(s[i], &o));
-        failed += o.last.type == BW_EVENT_ERROR;
-        good += o.last.finish == BW_FINISH_LENGTH && strcmp(o.text.data, "hello, this is longe") == 0;
-        assert_int_equal(o.last.type == BW_EVENT_ERROR, i < 2);
-        outcome_deinit(&o);
-        bw_session_free(s[i]);
-    }
-    assert_int_equal(failed, 2);
-    assert_int_equal(good, 2);
-    bw_engine_free(e);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -773,7 +747,6 @@ int main(void)
         cmocka_unit_test_setup(close_with_sessions, setup),
         cmocka_unit_test_setup(notifies, setup),
         cmocka_unit_test_setup(failing_step, setup),
-        cmocka_unit_test_setup(failing_batch, setup),
         cmocka_unit_test_setup(device_chooses, setup),
         cmocka_unit_test_setup(opened_device, setup),
         cmocka_unit_test_setup(device_finds_top_k, setup),

@@ -27,11 +27,15 @@ typedef struct fake_settings {
     int32_t n_ctx_train;   /* 0 = 4096 */
     int64_t page_bytes;    /* 0 = 4096 */
     int32_t n_vocab_extra; /* more tokens, without text */
-    int32_t n_vocab_pad;   /* rows of the model beyond the tokenizer's vocabulary */
+    int32_t n_vocab_pad;   /* rows of the model beyond the tokenizer's vocabulary; below 0: so many are missing */
     int step_us;           /* a step takes this long */
     int64_t fail_step;     /* this step fails, counted from 1; 0 = none */
     int64_t nan_step;      /* this step gives NaN in every row */
-    int64_t fail_copy;     /* this copy fails */
+    int32_t poison_token;  /* a step that computes this token fails with poison_status, unless that is 0 */
+    bw_status poison_status;
+    bool poison_nan;     /* a row that follows this token is not finite, and the step does not fail */
+    int32_t most_tokens; /* a step of more tokens fails for want of memory; 0 = none does */
+    int64_t fail_copy;   /* this copy fails */
     bool fail_open;
     bool can_choose; /* the device finds the largest logits itself */
     int32_t top_k;   /* and so many of the first */

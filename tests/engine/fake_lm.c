@@ -400,6 +400,11 @@ bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *b, const float **logits, bw_e
     }
     if (fake.fail_step && counts.steps == fake.fail_step)
         return bw_fail(err, BW_E_DEVICE, "the fake device failed in step %lld", (long long)fake.fail_step);
+    if (fake.most_tokens && b->n_tokens > fake.most_tokens)
+        return bw_fail(err, BW_E_MEMORY, "the fake device has no memory for %d tokens", (int)b->n_tokens);
+    for (int32_t i = 0; fake.poison_status != BW_OK && i < b->n_tokens; i++)
+        if (b->tokens[i] == fake.poison_token)
+            return bw_fail(err, fake.poison_status, "the fake device cannot bear token %d", (int)fake.poison_token);
     int32_t seq = 0;
     for (int32_t i = 0; i < b->n_outputs; i++) {
         while (b->outputs[i] >= b->seqs[seq].first_token + b->seqs[seq].n_tokens)
@@ -409,6 +414,8 @@ bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *b, const float **logits, bw_e
         if (!fill_row(lm, s, s->n_cached - s->n_tokens + b->outputs[i] - s->first_token, row))
             return bw_fail(err, BW_E_INTERNAL, "a sequence reads a slot that was never written");
         if (fake.nan_step && counts.steps == fake.nan_step)
+            row[7] = NAN;
+        if (fake.poison_nan && b->tokens[b->outputs[i]] == fake.poison_token)
             row[7] = NAN;
     }
     *logits = lm->logits;
