@@ -146,7 +146,7 @@ typedef struct bw_engine_options {
     size_t struct_size; /* sizeof(bw_engine_options) */
     const char *model;  /* a .gguf file, a .safetensors file, or a directory with config.json; required */
     const char *device; /* "cpu:0", "rocm:0", "cuda:0"; NULL = the first GPU that can be used, else the CPU */
-    int32_t n_threads;  /* 0 = one per core this process may use */
+    int32_t n_threads;  /* 0 = one per processor that this process may use, no more than a quota is worth */
     int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */
     int32_t n_parallel; /* most sequences in one step, 1..64; 0 = 4 */
     int32_t n_queue;    /* most sessions that wait for a place, 0 = 64; submit fails with BW_E_FULL beyond it */

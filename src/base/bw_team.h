@@ -21,7 +21,7 @@ typedef struct bw_member {
 
 typedef void bw_team_fn(void *arg, bw_member *member);
 
-/* n_threads >= 1, at most 256; 0 = the processors that this process may run on. */
+/* n_threads >= 1, at most 256; 0 = bw_cpu_count(). */
 bw_status bw_team_new(int n_threads, bw_team **team, bw_err *err);
 void bw_team_free(bw_team *team);
 int bw_team_size(const bw_team *team);
@@ -49,7 +49,7 @@ static inline void bw_team_split(const bw_member *member, int64_t total, int64_t
     *begin = b < total ? b : total;
     *end = e < total ? e : total;
 }
-/* The processors this process may run on, at least 1. */
+/* Threads that a team takes unless told otherwise: bw_limits_threads, at most 256. */
 int bw_cpu_count(void);
 
 #endif

@@ -3,10 +3,10 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bw_limits.h"
 #include "bw_mem.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -19,7 +19,7 @@
 
 /* How long a barrier or an idle member spins before it sleeps. A pause is some 10 to 40 ns: a few tens of
  * microseconds, the length of a small matrix product. */
-enum { SPINS = 1500 };
+enum { SPINS = 1500, MOST_THREADS = 256 };
 
 struct thread {
     bw_team *team;
@@ -114,13 +114,10 @@ void bw_team_run(bw_team *team, bw_team_fn *fn, void *arg)
 
 int bw_cpu_count(void)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        int n = CPU_COUNT(&set);
-        if (n > 0)
-            return n;
-    }
-    return 1;
+    bw_limits limits;
+    bw_limits_read("", &limits);
+    int n = bw_limits_threads(&limits);
+    return n < MOST_THREADS ? n : MOST_THREADS;
 }
 
 /* Ends the first n threads and frees the team. */
@@ -139,9 +136,10 @@ bw_status bw_team_new(int n_threads, bw_team **out, bw_err *err)
 {
     *out = NULL;
     if (n_threads == 0)
-        n_threads = bw_cpu_count() < 256 ? bw_cpu_count() : 256;
-    if (n_threads < 1 || n_threads > 256)
-        return bw_fail(err, BW_E_RANGE, "a team of %d threads was asked for; 1 to 256 are possible", n_threads);
+        n_threads = bw_cpu_count();
+    if (n_threads < 1 || n_threads > MOST_THREADS)
+        return bw_fail(err, BW_E_RANGE, "a team of %d threads was asked for; 1 to %d are possible", n_threads,
+                       (int)MOST_THREADS);
     bw_team *team = bw_alloc_aligned(sizeof *team);
     if (!team)
         return bw_fail_memory(err, sizeof *team, "a thread team");

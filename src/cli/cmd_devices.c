@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bw_limits.h"
 #include "bw_probe.h"
 
 typedef struct devices_settings {
@@ -22,7 +23,8 @@ static const cli_group group = {"Options", options, sizeof options / sizeof *opt
 typedef struct machine {
     const bw_cpu_features *cpu;
     int n_threads, n_online;
-    int64_t memory_bytes, free_bytes;
+    int64_t memory_bytes, free_bytes; /* available: to this process, as far as a cgroup lets it */
+    bw_limits limits;
     char huge_pages[16]; /* always, madvise, never, or unknown */
     double bandwidth;    /* 0 = not measured */
     bw_probe gpus;
@@ -133,6 +135,8 @@ static int print_text(const machine *m)
     bw_str_add_format(&out, "\n  threads      %d", m->n_threads);
     if (m->n_online != m->n_threads)
         bw_str_add_format(&out, " of %d that are online", m->n_online);
+    if (m->limits.cpu_quota > 0)
+        bw_str_add_format(&out, ", a cgroup allows the time of %.3g", m->limits.cpu_quota);
     bw_str_add_format(&out, "\n  caches       L1 %s and L2 %s per core, L3 %s\n",
                       m->cpu->l1d_bytes ? cli_format_bytes(a, (double)m->cpu->l1d_bytes) : "unknown",
                       m->cpu->l2_bytes ? cli_format_bytes(b, (double)m->cpu->l2_bytes) : "unknown",
@@ -158,10 +162,13 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
     if (n_words > 0)
         return cli_usage(command, "\"%.60s\" is one word too many", words[0]);
     machine m = {.cpu = bw_cpu_get_features(), .n_threads = bw_cpu_count()};
+    bw_limits_read("", &m.limits);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     m.n_online = online > 0 ? (int)online : m.n_threads;
     m.memory_bytes = cli_proc_bytes("/proc/meminfo", "MemTotal");
     m.free_bytes = cli_proc_bytes("/proc/meminfo", "MemAvailable");
+    if (m.limits.memory_free_bytes >= 0 && m.limits.memory_free_bytes < m.free_bytes)
+        m.free_bytes = m.limits.memory_free_bytes;
     read_huge_pages(m.huge_pages);
     bw_probe_run(&m.gpus, "", false);
     if (s->bandwidth && cli_measure_bandwidth("cpu:0", 0, &m.bandwidth, &err) != BW_OK)

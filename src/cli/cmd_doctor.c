@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bw_limits.h"
 #include "bw_mem.h"
 #include "bw_probe.h"
 #include "library/bw_onednn.h"
@@ -260,7 +261,21 @@ static bool is_usable(const bw_probe *p)
     return false;
 }
 
-static void judge(report *r)
+/* What holds this process back on the processor; all that `threads` defaults to. */
+static void judge_limits(report *r, const bw_limits *l)
+{
+    char limit[16], left[16], quota[360] = "";
+    int n = bw_limits_threads(l);
+    if (l->cpu_quota > 0)
+        snprintf(quota, sizeof quota, ", and %.256s allows the time of %.3g", l->cpu_file, l->cpu_quota);
+    find(r, LEVEL_NOTE, "threads", "%d compute%s by default: it may run on %d processor%s%s", n, n == 1 ? "s" : "",
+         l->n_processors, l->n_processors == 1 ? "" : "s", quota);
+    if (l->memory_bytes >= 0)
+        find(r, LEVEL_NOTE, "memory", "%s allows %s, of which %s are left", l->memory_file,
+             cli_format_bytes(limit, (double)l->memory_bytes), cli_format_bytes(left, (double)l->memory_free_bytes));
+}
+
+static void judge(report *r, const char *root)
 {
     const bw_probe *p = r->probe;
     r->area = "system";
@@ -271,6 +286,9 @@ static void judge(report *r)
     for (int i = 0; i < BW_PROBE_BACKENDS; i++)
         judge_backend(r, &p->backends[i]);
     r->area = "CPU";
+    bw_limits limits;
+    bw_limits_read(root, &limits);
+    judge_limits(r, &limits);
     const char *wish = getenv("BW_CPU_LIBRARIES"), *file = bw_onednn_file();
     bool is_left_out = wish && strcmp(wish, "0") == 0;
     find(r, LEVEL_NOTE, "oneDNN", "%s (optional)",
@@ -336,9 +354,10 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
         bw_free(r);
         return cli_fail("there is no memory");
     }
-    bw_probe_run(probe, s->root ? s->root : "", true);
+    const char *root = s->root ? s->root : "";
+    bw_probe_run(probe, root, true);
     r->probe = probe;
-    judge(r);
+    judge(r, root);
     bool usable = is_usable(probe);
     bw_str out = {0};
     if (s->json)

@@ -14,7 +14,7 @@ static const cli_option engine_options[] = {
     {"ctx", 'c', CLI_I32, offsetof(cli_engine_settings, n_ctx), "N",
      "most tokens of one sequence (default: the model's own, at most 4096)", 1, 16777216, NULL},
     {"threads", 't', CLI_I32, offsetof(cli_engine_settings, n_threads), "N",
-     "threads that compute (default: one per core)", 1, 256, NULL},
+     "threads that compute (default: one per processor, no more than a cgroup's quota is worth)", 1, 256, NULL},
     {"kv", 0, CLI_CHOICE, offsetof(cli_engine_settings, kv), "TYPE",
      "type of the KV cache: f16, bf16 or q8_0 (default f16)", 0, 0, kv_names},
     {"batch", 'b', CLI_I32, offsetof(cli_engine_settings, n_batch), "N",

@@ -56,7 +56,7 @@ static const char usage_text[] =
     "  --gpu-layers N         layers on the GPU, the CPU computes the others [default: auto, as many as fit]\n"
     "  --require-gpu          refuse to start where the CPU would have to compute anything\n"
     "  --local-mode           listen on 127.0.0.1 only, without a token\n"
-    "  --threads N            CPU threads [default: all]\n"
+    "  --threads N            CPU threads [default: one per processor, no more than a cgroup's quota is worth]\n"
     "  --ctx N                tokens of context per request [default: the model's, at most 4096]\n"
     "  --parallel N           requests computed together [default: 4]\n"
     "  --build-info           print release or debug\n"

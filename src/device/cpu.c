@@ -8,6 +8,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "bw_limits.h"
 #include "bw_mem.h"
 #include "device_private.h"
 
@@ -115,6 +116,12 @@ static bw_status cpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t
     else
         return bw_fail(err, BW_E_IO, "the size of memory is unknown");
     *free_bytes = available >= 0 && available <= *total_bytes ? available : *total_bytes / 2;
+    bw_limits limits;
+    bw_limits_read("", &limits);
+    if (limits.memory_bytes >= 0 && limits.memory_bytes < *total_bytes)
+        *total_bytes = limits.memory_bytes;
+    if (limits.memory_free_bytes >= 0 && limits.memory_free_bytes < *free_bytes)
+        *free_bytes = limits.memory_free_bytes;
     return BW_OK;
 }
 

@@ -270,7 +270,14 @@ doctor() { # CODE ARGUMENTS...
     same "$(cat "$dir/err")" '' "$what"
 }
 arch=gfx1030 hip=/nowhere/libamdhip64.so
-mkdir -p "$system/proc"
+mkdir -p "$system/proc/self" "$system/sys/fs/cgroup/box/inner"
+doctor 1; prints 'note .*threads .* by default: it may run on [1-9][0-9]* processors\{0,1\}$'
+echo '0::/box/inner' >"$system/proc/self/cgroup"
+echo '30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw' >"$system/proc/self/mountinfo"
+echo '50000 100000' >"$system/sys/fs/cgroup/box/cpu.max"
+echo '4194304' >"$system/sys/fs/cgroup/box/inner/memory.max"
+doctor 1; prints 'note .*threads .* 1 computes by default: .*/sys/fs/cgroup/box/cpu.max allows the time of 0.5$'
+prints 'note .*memory .*box/inner/memory.max allows 4.0 MiB, of which 4.0 MiB are left'
 if [ ! -e /proc/driver/nvidia ]; then
     doctor 1; prints 'AMD'; prints 'no sign of one'; prints 'No GPU can be used'
     doctor 1 --json; prints '"usable":false,"default_device":"cpu:0"'
