@@ -144,7 +144,7 @@ typedef struct bw_progress {
 
 typedef struct bw_engine_options {
     size_t struct_size; /* sizeof(bw_engine_options) */
-    const char *model;  /* a .gguf file, a .safetensors file, or a directory with config.json; required */
+    const char *model;  /* a GGUF or safetensors file (known by its bytes), or a directory with config.json; required */
     const char *device; /* "cpu:0", "rocm:0", "cuda:0"; NULL = the first GPU that can be used, else the CPU */
     int32_t n_threads;  /* 0 = one per processor that this process may use, no more than a quota is worth */
     int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */

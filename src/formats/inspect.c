@@ -7,6 +7,7 @@
 
 #include "bw_gguf.h"
 #include "bw_mem.h"
+#include "bw_recognise.h"
 #include "gguf_file.h"
 #include "safetensors_file.h"
 
@@ -336,21 +337,10 @@ static bw_status inspect_safetensors(const char *path, bool json, bw_str *out, b
 
 bw_status bw_formats_inspect(const char *path, bool json, bw_str *out, bw_err *err)
 {
-    bool is_gguf = false, is_safetensors = bw_dir_exists(path) || bw_str_ends(path, ".index.json");
-    if (!is_safetensors) {
-        bw_map map;
-        BW_TRY(bw_map_open(path, &map, err));
-        is_gguf = map.n_bytes >= 4 && memcmp(map.data, "GGUF", 4) == 0;
-        is_safetensors = bw_str_ends(path, ".safetensors") || (map.n_bytes > 8 && map.data[8] == '{');
-        bw_map_close(&map);
-    }
-    bw_status status;
-    if (is_gguf)
-        status = inspect_gguf(path, json, out, err);
-    else if (is_safetensors)
-        status = inspect_safetensors(path, json, out, err);
-    else
-        status = bw_fail(err, BW_E_FORMAT, "%s is neither a GGUF nor a safetensors file", path);
+    bw_format format;
+    BW_TRY(bw_formats_recognise(path, &format, err));
+    bw_status status =
+        format == BW_FORMAT_GGUF ? inspect_gguf(path, json, out, err) : inspect_safetensors(path, json, out, err);
     if (status == BW_OK && out->failed)
         status = bw_fail_memory(err, out->len, "the listing");
     return status;

@@ -5,6 +5,7 @@
 
 #include "bw_json_object.h"
 #include "bw_mem.h"
+#include "bw_recognise.h"
 #include "bw_str.h"
 #include "model.h"
 
@@ -108,16 +109,10 @@ bw_status bw_source_open(const char *path, bw_source *source, bw_err *err)
     *source = (bw_source){.path = bw_strdup(path)};
     if (!source->path)
         return bw_fail_memory(err, strlen(path), "a path");
-    bw_status status;
-    if (bw_str_ends(path, ".gguf"))
-        status = open_gguf(path, source, err);
-    else if (bw_str_ends(path, ".safetensors") || bw_str_ends(path, ".safetensors.index.json") || bw_dir_exists(path))
-        status = open_safetensors(path, source, err);
-    else if (!bw_file_exists(path))
-        status = bw_fail(err, BW_E_NOT_FOUND, "%s does not exist", path);
-    else
-        status = bw_fail(err, BW_E_UNSUPPORTED,
-                         "%s is neither .gguf nor .safetensors nor a directory with a model in it", path);
+    bw_format format;
+    bw_status status = bw_formats_recognise(path, &format, err);
+    if (status == BW_OK)
+        status = format == BW_FORMAT_GGUF ? open_gguf(path, source, err) : open_safetensors(path, source, err);
     if (status != BW_OK)
         bw_source_close(source);
     return status;

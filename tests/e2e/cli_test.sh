@@ -121,6 +121,21 @@ for file in missing.gguf text.gguf header-cut.gguf data-cut.gguf folder; do
     if [ -e "$dir/never.gguf" ]; then fail "$what: left a file behind"; else pass; fi
 done
 run 1 run no/such-model -p x; one_sentence; says 'no/such-model'
+
+# ---- a model under a name without an ending, as other programs' stores keep them: its first bytes say what it is
+blob=$dir/sha256-8f1c0e
+cp "$tiny" "$blob"
+run 0 run "$blob" -p abc -n 2 --temp 0; says 'generated 2 tokens'
+run 0 inspect "$blob"; prints '^format: gguf'
+run 0 bench "$blob" -p 4 -n 2 -r 1 --no-bandwidth; prints '^prompt '
+run 0 quantize "$blob" "$blob-q" q8_0; says 'tensors converted'
+run 0 run "$blob-q" -p abc -n 2 --temp 0; says 'generated 2 tokens'
+run 0 inspect "$data/formats/one.safetensors"; prints '^format: safetensors'
+cp "$data/formats/one.safetensors" "$blob-st"
+run 0 inspect "$blob-st"; prints '^format: safetensors'
+run 1 run "$blob-st" -p x; one_sentence; says 'config.json'
+cp "$dir/text.gguf" "$blob-text"
+run 1 run "$blob-text" -p x; one_sentence; says 'neither GGUF .* nor safetensors'
 run 1 run '' -p x; one_sentence
 
 # ---- run
@@ -392,7 +407,7 @@ stop() { # stop SIGNAL: the server ends in time, with 0
     if [ $(($(date +%s%3N) - begin)) -lt 2000 ]; then pass; else fail "beeswax serve: SIG$1 took too long"; fi
 }
 if command -v curl >/dev/null; then
-    serve "$tiny" --name bee
+    serve "$blob" --name bee
     what='beeswax serve'
     case $url in
     http://127.0.0.1:*) pass ;;

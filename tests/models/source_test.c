@@ -8,6 +8,7 @@
 
 #include "bw_lm.h"
 #include "bw_mem.h"
+#include "bw_recognise.h"
 #include "bw_str.h"
 #include "model.h"
 #include "../formats/raw.h"
@@ -275,6 +276,42 @@ static void gemma_defaults(void **state)
     bw_source_close(&source);
 }
 
+/* The first bytes say the format, whatever the name; a name counts where they say nothing. */
+static void formats_by_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *bytes;
+        size_t n_bytes;
+        bw_status status;
+        bw_format format;
+    } rows[] = {
+        {"sha256-a", "GGUF\3\0\0\0", 8, BW_OK, BW_FORMAT_GGUF},
+        {"a.safetensors", "GGUF\3\0\0\0", 8, BW_OK, BW_FORMAT_GGUF},
+        {"sha256-b", "\2\0\0\0\0\0\0\0{}", 10, BW_OK, BW_FORMAT_SAFETENSORS},
+        {"b.gguf", "\2\0\0\0\0\0\0\0{}", 10, BW_OK, BW_FORMAT_SAFETENSORS},
+        {"c.gguf", "", 0, BW_OK, BW_FORMAT_GGUF},
+        {"c.safetensors", "GGU", 3, BW_OK, BW_FORMAT_SAFETENSORS},
+        {"c", "", 0, BW_E_FORMAT, BW_FORMAT_SAFETENSORS},
+        {"d", "\3\0\0\0\0\0\0\0{}", 10, BW_E_FORMAT, BW_FORMAT_SAFETENSORS}, /* longer than the file */
+        {"e", "\2\0\0\0\0\0\0\0[]", 10, BW_E_FORMAT, BW_FORMAT_SAFETENSORS},
+        {"f.bin", "just a text", 11, BW_E_FORMAT, BW_FORMAT_SAFETENSORS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[300];
+        bw_err err = {0};
+        bw_format format;
+        path_of(rows[i].name, path);
+        raw_write(path, rows[i].bytes, rows[i].n_bytes);
+        assert_int_equal(bw_formats_recognise(path, &format, &err), rows[i].status);
+        if (rows[i].status == BW_OK)
+            assert_int_equal(format, rows[i].format);
+        else
+            assert_non_null(strstr(err.text, path));
+        unlink(path);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -299,6 +336,7 @@ int main(void)
         cmocka_unit_test(rope_of_gguf),
         cmocka_unit_test(configurations),
         cmocka_unit_test(gemma_defaults),
+        cmocka_unit_test(formats_by_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
