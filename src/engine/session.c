@@ -40,6 +40,24 @@ static bw_status read_request(const bw_request *request, bw_request *r, bw_err *
     return BW_OK;
 }
 
+/* Texts of so many bytes are encoded whole, so that the refusal of one that is too long says how long it is. */
+enum { COUNTED_BYTES = 64 << 10 };
+
+static bw_status encode_prompt(const bw_engine *engine, const bw_request *r, int32_t **tokens, size_t *n, bw_err *err)
+{
+    bw_encode_options options = {.add_special = r->add_special, .parse_special = r->parse_special};
+    if (r->prompt_bytes > COUNTED_BYTES)
+        options.max_tokens = (size_t)engine->info.n_ctx;
+    bw_err why = {0};
+    bw_status status = bw_tokenizer_encode(engine->tokenizer, r->prompt, r->prompt_bytes, &options, tokens, n, &why);
+    if (status == BW_E_RANGE && options.max_tokens)
+        return bw_fail(err, status, "the prompt has more than %d tokens (%zu bytes); the context holds %d",
+                       (int)engine->info.n_ctx, r->prompt_bytes, (int)engine->info.n_ctx);
+    if (status != BW_OK && err)
+        *err = why;
+    return status;
+}
+
 /* The prompt's tokens, freed by the caller. A text without tokens becomes the token that begins a text. */
 static bw_status read_prompt(const bw_engine *engine, const bw_request *r, int32_t **tokens, size_t *n, bw_err *err)
 {
@@ -47,8 +65,7 @@ static bw_status read_prompt(const bw_engine *engine, const bw_request *r, int32
     *tokens = NULL;
     *n = 0;
     if (r->prompt) {
-        BW_TRY(bw_tokenizer_encode(tokenizer, r->prompt, r->prompt_bytes, r->add_special, r->parse_special, tokens, n,
-                                   err));
+        BW_TRY(encode_prompt(engine, r, tokens, n, err));
         int32_t begin = bw_tokenizer_bos(tokenizer);
         if (begin < 0)
             begin = bw_tokenizer_eos(tokenizer);

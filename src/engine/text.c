@@ -17,8 +17,8 @@ bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, size_t t
     *n_tokens = 0;
     if (text_bytes == SIZE_MAX)
         text_bytes = strlen(text);
-    bw_status status =
-        bw_tokenizer_encode(engine->tokenizer, text, text_bytes, add_special, parse_special, tokens, n_tokens, err);
+    const bw_encode_options options = {.add_special = add_special, .parse_special = parse_special};
+    bw_status status = bw_tokenizer_encode(engine->tokenizer, text, text_bytes, &options, tokens, n_tokens, err);
     if (status != BW_OK) {
         bw_free(*tokens);
         *tokens = NULL;

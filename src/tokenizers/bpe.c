@@ -32,8 +32,25 @@ bw_status bw_tok_no_memory(bw_err *err)
     return bw_fail(err, BW_E_MEMORY, "no memory to encode a text");
 }
 
+static bw_status too_many(tok_encoder *e)
+{
+    return bw_fail(e->err, BW_E_RANGE, "the text has more than %zu tokens, and no more are allowed", e->max_ids);
+}
+
+bw_status bw_tok_check_room(tok_encoder *e, const char *s, size_t n)
+{
+    if (n <= e->max_ids - e->n_ids) /* a token has a byte at least, but for unknown characters */
+        return BW_OK;
+    uint64_t shares = 0, most = ((uint64_t)(e->max_ids - e->n_ids) + 1) << 20;
+    for (size_t i = 0; i < n && shares < most; i++)
+        shares += e->t->share[(unsigned char)s[i]];
+    return shares < most ? BW_OK : too_many(e);
+}
+
 bw_status bw_tok_emit(tok_encoder *e, int32_t id)
 {
+    if (e->n_ids >= e->max_ids)
+        return too_many(e);
     if (!bw_reserve((void **)&e->ids, &e->ids_capacity, e->n_ids + 1, sizeof *e->ids))
         return bw_tok_no_memory(e->err);
     e->ids[e->n_ids++] = id;
@@ -209,6 +226,7 @@ bw_status bw_tok_encode_word(tok_encoder *e, const char *s, size_t n)
         if (id >= 0)
             return bw_tok_emit(e, id);
     }
+    BW_TRY(bw_tok_check_room(e, s, n));
     if (!bw_reserve((void **)&e->symbols, &e->symbols_capacity, n + 1, sizeof *e->symbols))
         return bw_tok_no_memory(e->err);
     size_t count = e->t->byte_level ? byte_symbols(e, s, n) : char_symbols(e, s, n);

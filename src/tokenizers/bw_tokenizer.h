@@ -40,9 +40,15 @@ const char *bw_tokenizer_piece(const bw_tokenizer *tokenizer, int32_t token, siz
  * "tool_use". */
 const char *bw_tokenizer_chat_template(const bw_tokenizer *tokenizer, const char *name);
 
-/* Text (invalid UTF-8 is replaced by U+FFFD as Hugging Face does) to tokens, appended to *tokens (bw_free). */
-bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
-                              bool parse_special, int32_t **tokens, size_t *n_tokens, bw_err *err);
+typedef struct bw_encode_options {
+    bool add_special;   /* BOS and EOS around the text, as the tokenizer's file asks for them */
+    bool parse_special; /* control tokens written in the text become those tokens */
+    size_t max_tokens;  /* 0 = any number; a text that has more is BW_E_RANGE, mostly before it was encoded */
+} bw_encode_options;
+/* Text (invalid UTF-8 is replaced by U+FFFD as Hugging Face does) to tokens, appended to *tokens (bw_free).
+ * Time is O(n log n) in the text's bytes. */
+bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, size_t n_bytes,
+                              const bw_encode_options *options, int32_t **tokens, size_t *n_tokens, bw_err *err);
 /* All tokens to text at once, appended to out. */
 bw_status bw_tokenizer_decode(const bw_tokenizer *tokenizer, const int32_t *tokens, size_t n_tokens, bool show_special,
                               bw_str *out, bw_err *err);

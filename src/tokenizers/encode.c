@@ -212,6 +212,8 @@ static bw_status cut_added(tok_encoder *e, const tok_trie *trie, const char *s, 
 
 static bw_status encode_plain(tok_encoder *e, const char *s, size_t n, bool is_first)
 {
+    if (e->t->steps_keep_text)
+        BW_TRY(bw_tok_check_room(e, s, n));
     return bw_tok_pretokenize(e, 0, s, n, is_first);
 }
 
@@ -276,13 +278,16 @@ static bw_status encode_all(tok_encoder *e, const char *text, size_t n_bytes, bo
     return BW_OK;
 }
 
-bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
-                              bool parse_special, int32_t **tokens, size_t *n_tokens, bw_err *err)
+bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, size_t n_bytes,
+                              const bw_encode_options *options, int32_t **tokens, size_t *n_tokens, bw_err *err)
 {
     if (!tokenizer)
         return bw_fail(err, BW_E_UNSUPPORTED, "the model has no tokenizer: it takes token ids, not text");
-    tok_encoder e = {.t = tokenizer, .err = err, .parse_special = parse_special};
-    bw_status status = encode_all(&e, text, n_bytes, add_special);
+    tok_encoder e = {.t = tokenizer,
+                     .err = err,
+                     .parse_special = options->parse_special,
+                     .max_ids = options->max_tokens ? options->max_tokens : SIZE_MAX};
+    bw_status status = encode_all(&e, text, n_bytes, options->add_special);
     bw_tok_encoder_deinit(&e);
     size_t total;
     if (status == BW_OK && e.n_ids) {

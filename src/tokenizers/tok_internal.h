@@ -133,6 +133,10 @@ struct bw_tokenizer {
     tok_merges merges;
     int32_t byte_ids[256]; /* byte-level: the symbol of a byte; else its <0xNN> token; -1 = none */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
+    bool steps_keep_text; /* no pre-tokenizer step leaves out or replaces bytes */
+    /* By byte: at least this share of a token, in 2^-20, that each such byte of a word costs: that of the longest token
+     * with the byte in it. 0 where a byte may give no token of its own. */
+    uint32_t share[256];
     int32_t unk; /* -1 = none */
     int32_t bos, eos;
     tok_added *added;
@@ -180,7 +184,7 @@ typedef struct tok_encoder {
     const bw_tokenizer *t;
     bw_err *err;
     int32_t *ids;
-    size_t n_ids, ids_capacity;
+    size_t n_ids, ids_capacity, max_ids; /* max_ids: SIZE_MAX = no limit */
     bool parse_special;
     tok_symbol *symbols;
     size_t symbols_capacity;
@@ -199,6 +203,8 @@ typedef struct tok_encoder {
 
 bw_status bw_tok_no_memory(bw_err *err);
 bw_status bw_tok_emit(tok_encoder *e, int32_t id);
+/* BW_E_RANGE when s, words of the model, has certainly more tokens than are still allowed. */
+bw_status bw_tok_check_room(tok_encoder *e, const char *s, size_t n);
 /* One word (or all the text, without a pre-tokenizer) through the merges. */
 bw_status bw_tok_encode_word(tok_encoder *e, const char *s, size_t n);
 /* All steps from `step` on; is_first: the text starts at the input's beginning. */

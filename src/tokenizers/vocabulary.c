@@ -309,11 +309,62 @@ static bw_status make_tries(bw_tokenizer *t, bw_err *err)
     return status;
 }
 
+/* Whether a byte of a word is always part of some token of its own: unknown characters can be left out, or many be one
+ * unknown token. */
+static bool gives_tokens(const bw_tokenizer *t, int byte)
+{
+    if (t->byte_level)
+        return t->byte_ids[byte] >= 0;
+    char c = (char)byte;
+    int32_t id = byte < 0x80 ? bw_tok_words_find(&t->words, t->spellings, &c, 1) : -1;
+    if (id >= 0 && (t->flags[id] & TOKEN_MODEL))
+        return true;
+    for (int b = 0; b < 256; b++) /* all of them: the other bytes of this one's character count as well */
+        if (!t->byte_fallback || t->byte_ids[b] < 0)
+            return false;
+    return true;
+}
+
+/* Every token has at most as many bytes as the longest that has one of its bytes in it, so the shares of a token's
+ * bytes are never more than 1 together. */
+static bw_status make_shares(bw_tokenizer *t, bw_err *err)
+{
+    size_t longest[256];
+    bw_str bytes = {0};
+    for (int b = 0; b < 256; b++)
+        longest[b] = 1;
+    for (int32_t id = 0; id < t->n_tokens; id++) {
+        tok_text s = t->spellings[id];
+        if (!(t->flags[id] & TOKEN_MODEL) || !s.s)
+            continue;
+        bw_str_clear(&bytes);
+        if (t->byte_level && bytes_of(t, s, &bytes))
+            s = (tok_text){bytes.len ? bytes.data : "", bytes.len};
+        for (size_t i = 0; i < s.n; i++)
+            if (s.n > longest[(unsigned char)s.s[i]])
+                longest[(unsigned char)s.s[i]] = s.n;
+    }
+    bool failed = bytes.failed;
+    bw_str_deinit(&bytes);
+    if (failed)
+        return bw_fail_memory(err, 64, "the tokens' lengths");
+    for (int b = 0; b < 256; b++)
+        t->share[b] = gives_tokens(t, b) ? (uint32_t)(((size_t)1 << 20) / longest[b]) : 0;
+    t->steps_keep_text = true;
+    for (int i = 0; i < t->n_pres; i++) {
+        tok_pre_kind kind = t->pres[i].kind;
+        bool splits = kind == PRE_REGEX || kind == PRE_LITERAL || kind == PRE_PUNCTUATION || kind == PRE_SPACES;
+        t->steps_keep_text &= kind != PRE_METASPACE && !(splits && t->pres[i].behaviour == SPLIT_REMOVED);
+    }
+    return BW_OK;
+}
+
 bw_status bw_tok_finish(bw_tokenizer *t, bw_err *err)
 {
     find_byte_ids(t);
     bw_tok_add_named_eos(t);
     BW_TRY(make_tries(t, err));
+    BW_TRY(make_shares(t, err));
     return make_pieces(t, err);
 }
 

@@ -416,6 +416,11 @@ static void refusals(void **state)
     REFUSED(r.prompt = long_prompt, BW_E_RANGE, "65 tokens; the context holds 64");
     REFUSED((long_prompt[64] = 0, r.prompt = long_prompt), BW_E_RANGE, "no room");
     REFUSED((r.prompt = NULL, r.tokens = outside, r.n_tokens = 2), BW_E_ARG, "token 1 of the prompt is 5000");
+    char *far_too_long = bw_alloc(100000);
+    memset(far_too_long, 'x', 100000);
+    REFUSED((r.prompt = far_too_long, r.prompt_bytes = 100000), BW_E_RANGE,
+            "more than 64 tokens (100000 bytes); the context holds 64");
+    bw_free(far_too_long);
     REFUSED(r.max_tokens = -1, BW_E_RANGE, "max_tokens is -1");
     REFUSED(r.n_logprobs = 21, BW_E_RANGE, "n_logprobs is 21");
     REFUSED(r.sampling.temperature = -1, BW_E_RANGE, "temperature is -1");

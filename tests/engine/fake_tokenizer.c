@@ -112,19 +112,21 @@ static int32_t find_special(const char *text, size_t n_bytes, size_t *length)
     return -1;
 }
 
-bw_status bw_tokenizer_encode(const bw_tokenizer *t, const char *text, size_t n_bytes, bool add_special,
-                              bool parse_special, int32_t **tokens, size_t *n_tokens, bw_err *err)
+bw_status bw_tokenizer_encode(const bw_tokenizer *t, const char *text, size_t n_bytes, const bw_encode_options *options,
+                              int32_t **tokens, size_t *n_tokens, bw_err *err)
 {
     (void)t;
+    if (options->max_tokens && n_bytes > options->max_tokens)
+        return bw_fail(err, BW_E_RANGE, "the text has more than %zu tokens", options->max_tokens);
     int32_t *out = bw_realloc_array(*tokens, *n_tokens + n_bytes + 1, sizeof *out);
     if (!out)
         return bw_fail_memory(err, n_bytes * sizeof *out, "tokens");
     *tokens = out;
-    if (add_special)
+    if (options->add_special)
         out[(*n_tokens)++] = FAKE_BOS;
     for (size_t i = 0; i < n_bytes;) {
         size_t length = 0;
-        int32_t token = parse_special ? find_special(text + i, n_bytes - i, &length) : -1;
+        int32_t token = options->parse_special ? find_special(text + i, n_bytes - i, &length) : -1;
         if (token < 0) {
             token = FAKE_BYTE + (unsigned char)text[i];
             length = 1;

@@ -19,7 +19,8 @@ static void use(const bw_tokenizer *t, const char *text, size_t n)
     bw_err err = {0};
     int32_t *ids = NULL;
     size_t n_ids = 0;
-    if (bw_tokenizer_encode(t, text, n, true, true, &ids, &n_ids, &err) == BW_OK) {
+    if (bw_tokenizer_encode(t, text, n, &(bw_encode_options){.add_special = true, .parse_special = true}, &ids, &n_ids,
+                            &err) == BW_OK) {
         bw_str whole = {0}, stream = {0};
         bw_detokenizer d;
         bw_detokenizer_init(&d, t, true);

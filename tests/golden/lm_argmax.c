@@ -67,7 +67,9 @@ static void run_greedy(bw_lm *lm, const char *text, int n_new, const int32_t *pa
     bw_err err = {0};
     int32_t *tokens = NULL;
     size_t n = 0;
-    if (bw_tokenizer_encode(bw_lm_tokenizer(lm), text, strlen(text), true, true, &tokens, &n, &err) != BW_OK)
+    if (bw_tokenizer_encode(bw_lm_tokenizer(lm), text, strlen(text),
+                            &(bw_encode_options){.add_special = true, .parse_special = true}, &tokens, &n,
+                            &err) != BW_OK)
         die(&err);
     if (n > MAX_TOKENS / 2 || n > CHUNK || n_new > MAX_TOKENS / 2)
         n = MAX_TOKENS / 2 < CHUNK ? MAX_TOKENS / 2 : CHUNK;

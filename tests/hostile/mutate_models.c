@@ -66,7 +66,8 @@ static void use_tokenizer(const bw_tokenizer *t, int32_t *tokens, size_t *n_toke
     }
     assert_true(bw_tokenizer_bos(t) >= -1 && bw_tokenizer_bos(t) < n_vocab);
     assert_true(bw_tokenizer_eos(t) >= -1 && bw_tokenizer_eos(t) < n_vocab);
-    bw_status status = bw_tokenizer_encode(t, text, sizeof text - 1, true, true, &ids, &n, &err);
+    bw_status status = bw_tokenizer_encode(
+        t, text, sizeof text - 1, &(bw_encode_options){.add_special = true, .parse_special = true}, &ids, &n, &err);
     check(status, &err, "encode");
     if (status == BW_OK) {
         bw_str out = {0};

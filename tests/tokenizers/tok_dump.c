@@ -62,7 +62,7 @@ static int bench(const bw_tokenizer *t)
     int32_t *ids = NULL;
     char *text = read_all(stdin, &n);
     double start = (double)clock() / CLOCKS_PER_SEC;
-    if (bw_tokenizer_encode(t, text, n, false, false, &ids, &n_ids, &err) != BW_OK)
+    if (bw_tokenizer_encode(t, text, n, &(bw_encode_options){0}, &ids, &n_ids, &err) != BW_OK)
         return fail(&err);
     double middle = (double)clock() / CLOCKS_PER_SEC;
     bw_str out = {0};
@@ -110,7 +110,8 @@ int main(int argc, char **argv)
             fwrite(&len, 4, 1, stdout);
             fwrite(out.data ? out.data : "", 1, out.len, stdout);
         } else {
-            if (bw_tokenizer_encode(t, in, n, special, special, &ids, &n_ids, &err) != BW_OK)
+            if (bw_tokenizer_encode(t, in, n, &(bw_encode_options){.add_special = special, .parse_special = special},
+                                    &ids, &n_ids, &err) != BW_OK)
                 rc = fail(&err);
             uint32_t count = (uint32_t)n_ids;
             fwrite(&count, 4, 1, stdout);

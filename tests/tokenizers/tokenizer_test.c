@@ -16,6 +16,9 @@ static const char *const families[] = {"gpt-2",     "llama-bpe", "qwen2",     "s
                                        "llama-spm", "gemma",     "metaspace", "no-bytes"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
+static const bw_encode_options plain, parsed = {.parse_special = true},
+                                      both = {.add_special = true, .parse_special = true};
+
 typedef struct blob {
     unsigned char *data;
     size_t n, at;
@@ -109,7 +112,7 @@ static void matches_hugging_face(void **state)
             size_t text_n = take_u16(&texts), n = 0;
             const char *text = take_bytes(&texts, text_n);
             int32_t *ids = NULL;
-            assert_ok(bw_tokenizer_encode(t, text, text_n, true, true, &ids, &n, &err), err);
+            assert_ok(bw_tokenizer_encode(t, text, text_n, &both, &ids, &n, &err), err);
             size_t want_n = take_u16(&want);
             bool same = n == want_n;
             for (size_t i = 0; i < want_n; i++) {
@@ -236,12 +239,12 @@ static void special_tokens(void **state)
     assert_string_equal(bw_tokenizer_piece(t, end, &len), "<|im_end|>");
     assert_int_equal(len, 10);
     /* Text that looks like a special token is only text unless asked for; ids are appended. */
-    assert_ok(bw_tokenizer_encode(t, "<|im_end|>", 10, false, false, &ids, &n, &err), err);
+    assert_ok(bw_tokenizer_encode(t, "<|im_end|>", 10, &plain, &ids, &n, &err), err);
     assert_true(n > 1);
     for (size_t i = 0; i < n; i++)
         assert_int_not_equal(ids[i], end);
     size_t before = n;
-    assert_ok(bw_tokenizer_encode(t, "<|im_end|>", 10, true, true, &ids, &n, &err), err);
+    assert_ok(bw_tokenizer_encode(t, "<|im_end|>", 10, &both, &ids, &n, &err), err);
     assert_int_equal(n, before + 2);
     assert_int_equal(ids[before], begin);
     assert_int_equal(ids[before + 1], end);
@@ -265,8 +268,8 @@ static void invalid_text(void **state)
                       good[] = "a\xEF\xBF\xBD(\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD";
     int32_t *a = NULL, *b = NULL;
     size_t na = 0, nb = 0;
-    assert_ok(bw_tokenizer_encode(t, bad, sizeof bad - 1, false, true, &a, &na, &err), err);
-    assert_ok(bw_tokenizer_encode(t, good, sizeof good - 1, false, true, &b, &nb, &err), err);
+    assert_ok(bw_tokenizer_encode(t, bad, sizeof bad - 1, &parsed, &a, &na, &err), err);
+    assert_ok(bw_tokenizer_encode(t, good, sizeof good - 1, &parsed, &b, &nb, &err), err);
     assert_int_equal(na, nb);
     assert_memory_equal(a, b, na * sizeof *a);
     bw_free(a);
@@ -360,7 +363,7 @@ static void expect_ids(const bw_tokenizer *t, const char *text, const int32_t *w
     bw_err err = {0};
     int32_t *ids = NULL;
     size_t n = 0;
-    assert_ok(bw_tokenizer_encode(t, text, strlen(text), true, true, &ids, &n, &err), err);
+    assert_ok(bw_tokenizer_encode(t, text, strlen(text), &both, &ids, &n, &err), err);
     assert_int_equal(n, want_n);
     assert_memory_equal(ids, want, n * sizeof *ids);
     bw_free(ids);
@@ -462,7 +465,7 @@ static void try_json(const char *json, size_t n)
     int32_t *ids = NULL;
     size_t n_ids = 0;
     static const char text[] = "Hello <|begin|> wörld\n 123 <tool> lone";
-    if (bw_tokenizer_encode(t, text, sizeof text - 1, true, true, &ids, &n_ids, &err) == BW_OK)
+    if (bw_tokenizer_encode(t, text, sizeof text - 1, &both, &ids, &n_ids, &err) == BW_OK)
         check_stream(t, ids, n_ids, true);
     bw_free(ids);
     bw_tokenizer_free(t);
@@ -550,7 +553,7 @@ static void slow_regex(void **state)
     int32_t *ids = NULL;
     size_t n = 0;
     bw_err err = {0};
-    assert_int_equal(bw_tokenizer_encode(t, text, sizeof text, false, false, &ids, &n, &err), BW_E_UNSUPPORTED);
+    assert_int_equal(bw_tokenizer_encode(t, text, sizeof text, &plain, &ids, &n, &err), BW_E_UNSUPPORTED);
     bw_tokenizer_free(t);
 }
 
@@ -573,7 +576,7 @@ static void no_memory(void **state)
             bw_mem_fail_at(k);
             status = bw_tokenizer_from_json((char *)json.data, json.n, NULL, 0, NULL, 0, "x", &t, &err);
             if (status == BW_OK)
-                status = bw_tokenizer_encode(t, text, sizeof text - 1, true, true, &ids, &n, &err);
+                status = bw_tokenizer_encode(t, text, sizeof text - 1, &both, &ids, &n, &err);
             if (status == BW_OK)
                 status = bw_tokenizer_decode(t, ids, n, true, &out, &err);
             bw_mem_fail_at(0);
@@ -613,6 +616,59 @@ static void no_memory_gguf(void **state)
     }
 }
 
+/* A limit lets through what keeps it, stops all else, and stops a text that is far too long before it was encoded. */
+static void most_tokens(void **state)
+{
+    (void)state;
+    blob texts = read_file("texts", ".bin");
+    bw_str large = {0};
+    while (large.len < 1000000)
+        bw_str_add(&large, "aaaa");
+    for (int f = 0; f < N_FAMILIES; f++) {
+        bw_tokenizer *t = load_family(families[f]);
+        for (texts.at = 0; texts.at < texts.n;) {
+            size_t text_n = take_u16(&texts), n = 0, n_limited = 0;
+            const char *text = take_bytes(&texts, text_n);
+            int32_t *ids = NULL, *limited = NULL;
+            bw_err err = {0};
+            assert_ok(bw_tokenizer_encode(t, text, text_n, &both, &ids, &n, &err), err);
+            bw_encode_options o = both;
+            o.max_tokens = n;
+            if (n > 0) {
+                assert_ok(bw_tokenizer_encode(t, text, text_n, &o, &limited, &n_limited, &err), err);
+                assert_int_equal(n_limited, n);
+                assert_memory_equal(limited, ids, n * sizeof *ids);
+            }
+            bw_free(ids);
+            bw_free(limited);
+            limited = NULL;
+            n_limited = 0;
+            o.max_tokens = n > 1 ? n - 1 : 1;
+            bw_status status = bw_tokenizer_encode(t, text, text_n, &o, &limited, &n_limited, &err);
+            assert_int_equal(status, n > 1 ? BW_E_RANGE : BW_OK);
+            if (n > 1) {
+                assert_null(limited);
+                assert_int_equal(n_limited, 0);
+                assert_non_null(strstr(err.text, "tokens"));
+            }
+            bw_free(limited);
+        }
+        int32_t *ids = NULL;
+        size_t n = 0;
+        bw_err err = {0};
+        bw_encode_options o = {.max_tokens = 4096};
+        int64_t before = bw_mem_count();
+        assert_int_equal(bw_tokenizer_encode(t, large.data, large.len, &o, &ids, &n, &err), BW_E_RANGE);
+        bool copies = strcmp(families[f], "llama-spm") == 0 || strcmp(families[f], "gemma") == 0 ||
+                      strcmp(families[f], "metaspace") == 0 || strcmp(families[f], "no-bytes") == 0;
+        if (!copies) /* no normaliser: nothing was done yet */
+            assert_int_equal(bw_mem_count(), before);
+        bw_tokenizer_free(t);
+    }
+    bw_str_deinit(&large);
+    free(texts.data);
+}
+
 /* Twice the text takes about twice the time, also for one endless word and one endless stretch of marks. */
 static void linear_time(void **state)
 {
@@ -629,7 +685,7 @@ static void linear_time(void **state)
             int32_t *ids = NULL;
             size_t n = 0;
             clock_t start = clock();
-            assert_ok(bw_tokenizer_encode(t, text.data, text.len, false, true, &ids, &n, &err), err);
+            assert_ok(bw_tokenizer_encode(t, text.data, text.len, &parsed, &ids, &n, &err), err);
             double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
             if (seconds > 5) /* quadratic would be minutes; sanitizers are slow */
                 fail_msg("%s: 200 KB of '%s' took %.1f s", families[f], pieces[p], seconds);
@@ -655,6 +711,7 @@ int main(void)
         cmocka_unit_test(slow_regex),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(no_memory_gguf),
+        cmocka_unit_test(most_tokens),
         cmocka_unit_test(linear_time),
     };
     if (getenv("BW_TEST_ONLY"))
