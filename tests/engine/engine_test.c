@@ -443,7 +443,7 @@ static void refusals(void **state)
     assert_int_equal(bw_mem_live(), live);
     bw_engine_stats stats;
     bw_engine_get_stats(e, &stats);
-    assert_int_equal(stats.n_rejected, 25);
+    assert_int_equal(stats.n_rejected, 26);
     assert_int_equal(stats.n_requests, 0);
     /* and what just fits is taken */
     bw_request r = make_request(long_prompt, 0);
