@@ -5,7 +5,7 @@
 #include "bw_mem.h"
 #include "model.h"
 
-#define BW_MODEL(name, gguf, hf)                                                                                       \
+#define BW_MODEL(name, gguf, hf, type)                                                                                 \
     bw_status bw_model_##name##_configure(const bw_source *source, bw_model_config *config, bw_err *err);              \
     bw_value bw_model_##name##_record(const bw_model *model, bw_nn *nn, const bw_nn_step *step, bw_model_part *part,   \
                                       const bw_value *k_caches, const bw_value *v_caches);
@@ -13,7 +13,7 @@
 #undef BW_MODEL
 
 static const bw_model_def defs[] = {
-#define BW_MODEL(name, gguf, hf) {#name, gguf, hf, bw_model_##name##_configure, bw_model_##name##_record},
+#define BW_MODEL(name, gguf, hf, type) {#name, gguf, hf, type, bw_model_##name##_configure, bw_model_##name##_record},
 #include "models.def"
 #undef BW_MODEL
 };
@@ -23,6 +23,14 @@ const bw_model_def *bw_model_find(const bw_source *source)
     for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
         if (strcmp(source->gguf ? defs[i].gguf_architecture : defs[i].hf_class, source->architecture) == 0)
             return &defs[i];
+    return NULL;
+}
+
+const char *bw_model_class_of_type(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
+        if (strcmp(defs[i].hf_model_type, model_type) == 0)
+            return defs[i].hf_class;
     return NULL;
 }
 

@@ -114,7 +114,7 @@ typedef struct bw_model_part {
 } bw_model_part;
 
 typedef struct bw_model_def {
-    const char *name, *gguf_architecture, *hf_class;
+    const char *name, *gguf_architecture, *hf_class, *hf_model_type;
     bw_status (*configure)(const bw_source *source, bw_model_config *config, bw_err *err);
     /* Record a step's part; k_caches and v_caches [n_layers]; returns the logits f32 [BW_DIM_OUTPUTS, n_vocab] of the
      * part that ends with the last layer, else BW_NO_VALUE. */
@@ -124,6 +124,8 @@ typedef struct bw_model_def {
 
 /* NULL when no row matches. */
 const bw_model_def *bw_model_find(const bw_source *source);
+/* The class that config.json's model_type stands for; NULL when no row has it. */
+const char *bw_model_class_of_type(const char *model_type);
 /* "llama, mistral, ...": the names that a GGUF file or config.json may have. */
 void bw_model_list_architectures(bool gguf, bw_str *out);
 

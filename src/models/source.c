@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bw_json_object.h"
 #include "bw_mem.h"
@@ -39,6 +40,17 @@ static bw_status open_gguf(const char *path, bw_source *source, bw_err *err)
     return check_architecture(source, "general.architecture", err);
 }
 
+/* What "architectures" says, else what "model_type" stands for; that itself when it is unknown, NULL without either. */
+static const char *class_of(const bw_source *source)
+{
+    const json_t *classes = json_object_get(source->config, "architectures");
+    if (json_array_size(classes) > 0 || (classes && !json_is_array(classes) && !json_is_null(classes)))
+        return json_string_value(json_array_get(classes, 0));
+    const char *type = json_string_value(json_object_get(source->config, "model_type"));
+    const char *known = type ? bw_model_class_of_type(type) : NULL;
+    return known ? known : type;
+}
+
 static bw_status read_config(const char *path, bw_source *source, bw_err *err)
 {
     bw_str name = {0};
@@ -60,10 +72,12 @@ static bw_status read_config(const char *path, bw_source *source, bw_err *err)
         return status;
     json_t *text_config = json_object_get(source->config, "text_config");
     source->text = json_is_object(text_config) ? text_config : source->config;
-    const char *class_name = json_string_value(json_array_get(json_object_get(source->config, "architectures"), 0));
+    const char *class_name = class_of(source);
     if (!class_name || strlen(class_name) >= sizeof source->architecture)
-        return bw_fail(err, BW_E_FORMAT, "%s/config.json names no architecture (\"architectures\": [\"...\"])",
-                       source->directory);
+        return bw_fail(
+            err, BW_E_FORMAT,
+            "%s/config.json names no architecture (\"architectures\": [\"...\"], or \"model_type\": \"...\")",
+            source->directory);
     snprintf(source->architecture, sizeof source->architecture, "%s", class_name);
     if (json_is_object(json_object_get(source->config, "quantization_config")))
         return bw_fail(
@@ -110,7 +124,8 @@ bw_status bw_source_open(const char *path, bw_source *source, bw_err *err)
     if (!source->path)
         return bw_fail_memory(err, strlen(path), "a path");
     bw_format format;
-    bw_status status = bw_formats_recognise(path, &format, err);
+    bw_status status = access(path, F_OK) == 0 ? bw_formats_recognise(path, &format, err)
+                                               : bw_fail(err, BW_E_NOT_FOUND, "%s does not exist", path);
     if (status == BW_OK)
         status = format == BW_FORMAT_GGUF ? open_gguf(path, source, err) : open_safetensors(path, source, err);
     if (status != BW_OK)

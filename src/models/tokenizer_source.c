@@ -62,12 +62,37 @@ static bw_status merge_template(char **config, size_t *config_bytes, const char 
     return BW_OK;
 }
 
+/* Without tokenizer.json a model computes, but no text can be read: fine for one that has no vocabulary, an oversight
+ * where the vocabulary lies there in a form that is not read. */
+static bw_status refuse_other_forms(const bw_source *source, bw_err *err)
+{
+    static const char *const names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                        "tekken.json",     "vocab.json",   "vocab.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bw_str path = {0};
+        bw_str_add_format(&path, "%s/%s", source->directory, names[i]);
+        bool failed = path.failed, found = !failed && bw_file_exists(path.data);
+        bw_str_deinit(&path);
+        if (failed)
+            return bw_fail_memory(err, 64, "a path");
+        if (found)
+            return bw_fail(err, BW_E_UNSUPPORTED,
+                           "%s has its vocabulary as %s, which is not read, and no tokenizer.json; make that with "
+                           "transformers' AutoTokenizer.from_pretrained(folder).save_pretrained(folder), or take the "
+                           "model as GGUF",
+                           source->directory, names[i]);
+    }
+    return BW_OK;
+}
+
 static bw_status load_json(const bw_source *source, bw_tokenizer **tokenizer, bw_err *err)
 {
     char *json = NULL, *config = NULL, *generation = NULL, *template_text = NULL;
     size_t n_json = 0, n_config = 0, n_generation = 0, n_template = 0;
     bw_status status = read_beside(source, "tokenizer.json", MAX_TOKENIZER_BYTES, &json, &n_json, err);
-    if (status == BW_OK && json) {
+    if (status == BW_OK && !json)
+        return refuse_other_forms(source, err);
+    if (status == BW_OK) {
         status = read_beside(source, "tokenizer_config.json", MAX_SMALL_BYTES, &config, &n_config, err);
         if (status == BW_OK)
             status = read_beside(source, "generation_config.json", MAX_SMALL_BYTES, &generation, &n_generation, err);

@@ -234,6 +234,18 @@ static void configurations(void **state)
     write_model(1, NULL, "model.norm.weight");
     assert_int_equal(load("", 1, &err), BW_E_FORMAT);
     assert_non_null(strstr(err.text, "model.norm.weight"));
+    /* a vocabulary that is there, but in a form that is not read */
+    write_model(EMBD, NULL, NULL);
+    static const char *const forms[] = {"tokenizer.model", "tekken.json", "vocab.json"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char path[300];
+        write_text(forms[i], "x");
+        refuse("", BW_E_UNSUPPORTED, forms[i]);
+        refuse("", BW_E_UNSUPPORTED, "and no tokenizer.json; make that with");
+        path_of(forms[i], path);
+        unlink(path);
+    }
+    assert_ok(load("", EMBD, &err), err);
     write_text("config.json", "{\"architectures\":[\"MambaForCausalLM\"]}");
     bw_lm_file *file;
     assert_int_equal(bw_lm_file_open(folder, &file, &err), BW_E_UNSUPPORTED);
@@ -241,6 +253,42 @@ static void configurations(void **state)
     assert_non_null(strstr(err.text, "LlamaForCausalLM, MistralForCausalLM"));
     write_text("config.json", "[]");
     assert_int_equal(bw_lm_file_open(folder, &file, &err), BW_E_FORMAT);
+}
+
+/* Without architectures model_type says which it is. */
+static void model_types(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *architecture; /* NULL: refused, with `words` */
+        bw_status status;
+        const char *words;
+    } rows[] = {
+        {"{\"model_type\":\"llama\"", "LlamaForCausalLM", BW_OK, ""},
+        {"{\"model_type\":\"mistral\",\"architectures\":null", "MistralForCausalLM", BW_OK, ""},
+        {"{\"model_type\":\"qwen2\",\"architectures\":[]", "Qwen2ForCausalLM", BW_OK, ""},
+        {"{\"model_type\":\"gemma3_text\"", "Gemma3ForCausalLM", BW_OK, ""},
+        {"{\"model_type\":\"gemma3\"", "Gemma3ForConditionalGeneration", BW_OK, ""},
+        {"{\"model_type\":\"llama\",\"architectures\":[\"Qwen2ForCausalLM\"]", "Qwen2ForCausalLM", BW_OK, ""},
+        {"{\"model_type\":\"mamba\"", "mamba", BW_OK, ""}, /* bw_model_find knows none */
+        {"{\"model_type\":7", NULL, BW_E_FORMAT, "names no architecture"},
+        {"{\"model_type\":\"llama\",\"architectures\":[7]", NULL, BW_E_FORMAT, "names no architecture"},
+        {"{\"model_type\":\"llama\",\"architectures\":\"x\"", NULL, BW_E_FORMAT, "names no architecture"},
+        {"{\"x\":1", NULL, BW_E_FORMAT, "\"model_type\""},
+    };
+    write_model(EMBD, NULL, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bw_err err = {0};
+        bw_source source;
+        char text[200];
+        snprintf(text, sizeof text, "%s}", rows[i].config);
+        write_text("config.json", text);
+        assert_int_equal(bw_source_open(folder, &source, &err), rows[i].status);
+        if (rows[i].status == BW_OK)
+            assert_string_equal(source.architecture, rows[i].architecture);
+        assert_non_null(strstr(err.text, rows[i].words));
+        bw_source_close(&source);
+    }
 }
 
 /* Larger Gemma 3 models' config.json says next to nothing: the rest is transformers' default. */
@@ -333,10 +381,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rope_of_gguf),
-        cmocka_unit_test(configurations),
-        cmocka_unit_test(gemma_defaults),
-        cmocka_unit_test(formats_by_bytes),
+        cmocka_unit_test(rope_of_gguf),     cmocka_unit_test(configurations), cmocka_unit_test(gemma_defaults),
+        cmocka_unit_test(formats_by_bytes), cmocka_unit_test(model_types),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
