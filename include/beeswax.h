@@ -183,6 +183,7 @@ typedef struct bw_model_info {
     const char *device;       /* "cpu:0", "rocm:0", "rocm:0 (20 of 32 layers), cpu:0" */
     int64_t n_params;         /* parameters */
     int64_t weight_bytes;     /* as stored on the device */
+    int64_t token_bytes;      /* of these what generating one token reads: of an embedding of its own one row */
     int64_t kv_bytes;         /* the whole KV cache */
     int32_t n_vocab, n_layers, n_embd;
     int32_t n_ctx;       /* per sequence, as configured */

@@ -1,4 +1,5 @@
-/* How fast this machine's memory can be read: the ceiling of generation, which reads every weight once per token. */
+/* How fast this machine's memory can be read: the ceiling of generation, which reads a token's weights for each.
+ * What a machine gives changes within a minute, so it is measured again and again beside what it is compared with. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -6,6 +7,7 @@
 
 #include "bw_clock.h"
 #include "bw_device.h"
+#include "bw_mem.h"
 
 /* Four independent sums of 32 bytes keep enough loads in flight for any of the cores there are. */
 typedef uint64_t lanes __attribute__((vector_size(32)));
@@ -17,7 +19,13 @@ typedef struct reading {
     bool fill;
 } reading;
 
-enum { UNIT = 4096, PASSES = 6 };
+enum { UNIT = 4096, PASSES = 4, COPIES = 8 };
+
+struct cli_bandwidth {
+    bw_device *device;
+    bw_buffer buffer; /* on a GPU of 2 * n_bytes */
+    int64_t n_bytes;
+};
 
 static void read_part(void *arg, bw_member *member)
 {
@@ -54,66 +62,84 @@ static int64_t buffer_bytes(int64_t l3_bytes)
 }
 
 /* A GPU's: one half of a buffer copied over the other, every byte read and written once. */
-static bw_status measure_gpu(bw_device *device, double *bytes_per_s, bw_err *err)
+static bw_status pass_gpu(cli_bandwidth *b, bw_err *err)
 {
-    enum { COPIES = 8 };
-    const bw_device_vtable *v = device->vtable;
-    int64_t free_bytes, total_bytes;
-    bw_buffer buffer;
-    BW_TRY(v->memory_info(device, &free_bytes, &total_bytes, err));
-    size_t half = (size_t)(free_bytes / 4 < (int64_t)1 << 30 ? free_bytes / 4 : (int64_t)1 << 30) / UNIT * UNIT;
-    BW_TRY(v->alloc(device, 2 * half, BW_MEMORY_DENSE, "the bandwidth measurement", &buffer, err));
-    bw_status status = BW_OK;
-    for (int pass = 0; pass < PASSES && status == BW_OK; pass++) {
+    const bw_device_vtable *v = b->device->vtable;
+    for (int i = 0; i < COPIES; i++)
+        BW_TRY(v->copy(b->device, (char *)b->buffer.data + b->n_bytes, b->buffer.data, (size_t)b->n_bytes, err));
+    return v->synchronise(b->device, err);
+}
+
+static bw_status pass_cpu(cli_bandwidth *b, bool fill)
+{
+    reading r = {.data = b->buffer.data, .n_bytes = b->n_bytes, .fill = fill};
+    bw_team_run(b->device->team, read_part, &r);
+    return BW_OK;
+}
+
+bw_status cli_bandwidth_measure(cli_bandwidth *b, double *bytes_per_s, bw_err *err)
+{
+    bool is_cpu = b->device->kind == BW_DEVICE_CPU;
+    double n_bytes = is_cpu ? (double)b->n_bytes : 2.0 * COPIES * (double)b->n_bytes;
+    *bytes_per_s = 0;
+    for (int i = 0; i < PASSES; i++) {
         int64_t start = bw_clock_now_ns();
-        for (int i = 0; i < COPIES && status == BW_OK; i++)
-            status = v->copy(device, (char *)buffer.data + half, buffer.data, half, err);
-        if (status == BW_OK)
-            status = v->synchronise(device, err);
+        BW_TRY(is_cpu ? pass_cpu(b, false) : pass_gpu(b, err));
         int64_t ns = bw_clock_now_ns() - start;
-        double rate = ns > 0 ? 2.0 * COPIES * (double)half * 1e9 / (double)ns : 0;
-        if (pass > 0 && rate > *bytes_per_s)
+        double rate = ns > 0 ? n_bytes * 1e9 / (double)ns : 0;
+        if (i > 0 && rate > *bytes_per_s) /* the first wakes the threads, or the card */
             *bytes_per_s = rate;
     }
-    v->release(device, &buffer);
+    return BW_OK;
+}
+
+static bw_status make(cli_bandwidth *b, const char *name, int n_threads, bw_err *err)
+{
+    char first[16];
+    int64_t unused;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(name, " "), name); /* without "(20 of 32 layers)" */
+    BW_TRY(bw_device_open(first, n_threads, &b->device, err));
+    bool is_cpu = b->device->kind == BW_DEVICE_CPU;
+    if (is_cpu) {
+        b->n_bytes = buffer_bytes(b->device->cpu->l3_bytes);
+    } else {
+        BW_TRY(b->device->vtable->memory_info(b->device, &b->n_bytes, &unused, err));
+        b->n_bytes = (b->n_bytes / 4 < (int64_t)1 << 30 ? b->n_bytes / 4 : (int64_t)1 << 30) / UNIT * UNIT;
+    }
+    if (b->n_bytes == 0)
+        return bw_fail(err, BW_E_MEMORY, "no memory is free to measure its bandwidth");
+    /* The kind of memory that weights lie in. */
+    BW_TRY(b->device->vtable->alloc(b->device, (size_t)(is_cpu ? 1 : 2) * (size_t)b->n_bytes, BW_MEMORY_DENSE,
+                                    "the bandwidth measurement", &b->buffer, err));
+    return is_cpu ? pass_cpu(b, true) : BW_OK;
+}
+
+bw_status cli_bandwidth_open(const char *device, int n_threads, cli_bandwidth **out, bw_err *err)
+{
+    *out = NULL;
+    cli_bandwidth *b = bw_alloc_zero(1, sizeof *b);
+    if (!b)
+        return bw_fail_memory(err, sizeof *b, "the bandwidth measurement");
+    bw_status status = make(b, device, n_threads, err);
+    if (status == BW_OK)
+        *out = b;
+    else
+        cli_bandwidth_close(b);
     return status;
 }
 
-bw_status cli_measure_bandwidth(const char *name, int n_threads, double *bytes_per_s, bw_err *err)
+int64_t cli_bandwidth_host_bytes(const cli_bandwidth *b)
 {
-    bw_device *device;
-    bw_buffer buffer;
-    char first[16];
-    *bytes_per_s = 0;
-    snprintf(first, sizeof first, "%.*s", (int)strcspn(name, " "), name); /* without "(20 of 32 layers)" */
-    BW_TRY(bw_device_open(first, n_threads, &device, err));
-    if (device->kind != BW_DEVICE_CPU) {
-        bw_status done = measure_gpu(device, bytes_per_s, err);
-        bw_device_close(device);
-        return done;
-    }
-    reading r = {.n_bytes = buffer_bytes(device->cpu->l3_bytes)};
-    /* The kind of memory that weights lie in. */
-    bw_status status = r.n_bytes > 0 ? device->vtable->alloc(device, (size_t)r.n_bytes, BW_MEMORY_DENSE,
-                                                             "the bandwidth measurement", &buffer, err)
-                                     : bw_fail(err, BW_E_MEMORY, "no memory is free to measure its bandwidth");
-    if (status != BW_OK) {
-        bw_device_close(device);
-        return status;
-    }
-    r.data = buffer.data;
-    r.fill = true;
-    bw_team_run(device->team, read_part, &r);
-    r.fill = false;
-    for (int i = 0; i < PASSES; i++) {
-        int64_t start = bw_clock_now_ns();
-        bw_team_run(device->team, read_part, &r);
-        int64_t ns = bw_clock_now_ns() - start;
-        double rate = ns > 0 ? (double)r.n_bytes * 1e9 / (double)ns : 0;
-        if (rate > *bytes_per_s)
-            *bytes_per_s = rate;
-    }
-    device->vtable->release(device, &buffer);
-    bw_device_close(device);
-    return BW_OK;
+    return b && b->device->kind == BW_DEVICE_CPU ? b->n_bytes : 0;
+}
+
+void cli_bandwidth_close(cli_bandwidth *b)
+{
+    if (!b)
+        return;
+    if (b->buffer.data)
+        b->device->vtable->release(b->device, &b->buffer);
+    if (b->device)
+        bw_device_close(b->device);
+    bw_free(b);
 }

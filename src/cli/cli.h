@@ -219,9 +219,15 @@ const char *cli_finish_name(bw_finish finish);
 
 /* ---- the machine (bandwidth.c, machine.c) ----------------------------------------------------------------------- */
 
-/* Bytes per second that n_threads (0 = all) read from memory: the best of several passes over a buffer much larger than
- * the last cache. */
-bw_status cli_measure_bandwidth(const char *device, int n_threads, double *bytes_per_s, bw_err *err);
+/* Measures a device's memory: reads by n_threads (0 = all) of a buffer much larger than the last cache, or a GPU's
+ * copies (bytes read and written). The buffer stays until it is closed, so that measuring takes some 50 ms. */
+typedef struct cli_bandwidth cli_bandwidth;
+bw_status cli_bandwidth_open(const char *device, int n_threads, cli_bandwidth **bandwidth, bw_err *err);
+/* Bytes per second: the best of a few passes. */
+bw_status cli_bandwidth_measure(cli_bandwidth *bandwidth, double *bytes_per_s, bw_err *err);
+/* Of this process's resident memory what is the buffer; 0 for NULL. */
+int64_t cli_bandwidth_host_bytes(const cli_bandwidth *bandwidth);
+void cli_bandwidth_close(cli_bandwidth *bandwidth); /* NULL is fine */
 /* A field of /proc/self/status or /proc/meminfo, such as "VmHWM", in bytes; 0 when it is not there. */
 int64_t cli_proc_bytes(const char *file, const char *field);
 

@@ -13,7 +13,7 @@
 #include "bw_model_path.h"
 #include "bw_rng.h"
 
-enum { MAX_REPETITIONS = 100, MAX_PARALLEL = 64 };
+enum { MAX_REPETITIONS = 100, MAX_PARALLEL = 64, MAX_SAMPLES = MAX_REPETITIONS + 4 };
 
 static void init(void *settings)
 {
@@ -36,12 +36,12 @@ static const cli_option options[] = {
     {"profile", 0, CLI_FLAG, offsetof(bench_settings, profile), NULL,
      "also show where the time of a prompt and of a token goes, by operation", 0, 0, NULL},
     {"no-bandwidth", 0, CLI_FLAG, offsetof(bench_settings, no_bandwidth), NULL,
-     "do not measure memory bandwidth (it needs a large buffer for a second)", 0, 0, NULL},
+     "do not measure memory bandwidth beside the runs (it needs a large buffer)", 0, 0, NULL},
 };
 static const cli_group group = {"Options", options, sizeof options / sizeof *options};
 
 typedef struct samples {
-    double rates[MAX_REPETITIONS]; /* tokens per second */
+    double rates[MAX_SAMPLES]; /* tokens or bytes per second */
     int n;
 } samples;
 
@@ -54,7 +54,8 @@ typedef struct bench {
     int32_t *tokens; /* [max(n_prompt, 1)] */
     samples prompt, generate, batch;
     int64_t rss_bytes, peak_bytes;
-    double bandwidth; /* bytes per second; 0 = not measured */
+    cli_bandwidth *memory; /* NULL = not measured */
+    samples bandwidth;     /* before, between and after the runs */
     bw_str prompt_profile, generate_profile;
     char *name, *architecture, *quantisation, *device; /* outlive the engine */
 } bench;
@@ -143,6 +144,15 @@ static bw_status measure_batch(bench *b, int32_t n, double *rate, bw_err *err)
     return status;
 }
 
+/* The machine's bandwidth now, while the engine rests. */
+static bw_status measure_bandwidth(bench *b, bw_err *err)
+{
+    samples *s = &b->bandwidth;
+    if (b->memory && s->n < MAX_SAMPLES)
+        BW_TRY(cli_bandwidth_measure(b->memory, &s->rates[s->n++], err));
+    return BW_OK;
+}
+
 typedef bw_status measure_fn(bench *b, int32_t n, double *rate, bw_err *err);
 
 static bw_status repeat(bench *b, measure_fn *measure, int32_t n, samples *out, bw_err *err)
@@ -151,9 +161,12 @@ static bw_status repeat(bench *b, measure_fn *measure, int32_t n, samples *out, 
     if (n == 0)
         return BW_OK;
     BW_TRY(measure(b, n, &warm_up, err));
-    for (out->n = 0; out->n < b->settings->n_repetitions; out->n++)
+    for (out->n = 0; out->n < b->settings->n_repetitions; out->n++) {
         BW_TRY(measure(b, n, &out->rates[out->n], err));
-    return BW_OK;
+        if (measure == measure_generate) /* what the bandwidth is compared with */
+            BW_TRY(measure_bandwidth(b, err));
+    }
+    return measure == measure_generate ? BW_OK : measure_bandwidth(b, err);
 }
 
 static int compare(const void *a, const void *b)
@@ -206,17 +219,23 @@ static bw_status measure_all(bench *b, bw_err *err)
 {
     const bench_settings *s = b->settings;
     BW_TRY(open_engine(b, err));
+    int64_t peak_before = cli_proc_bytes("/proc/self/status", "VmHWM");
+    if (!s->no_bandwidth)
+        BW_TRY(cli_bandwidth_open(b->device, s->engine.n_threads, &b->memory, err));
+    BW_TRY(measure_bandwidth(b, err));
     BW_TRY(repeat(b, measure_prompt, s->n_prompt, &b->prompt, err));
     BW_TRY(repeat(b, measure_generate, s->n_generate, &b->generate, err));
     if (s->n_parallel > 0)
         BW_TRY(repeat(b, measure_batch, s->n_generate, &b->batch, err));
-    b->rss_bytes = cli_proc_bytes("/proc/self/status", "VmRSS");
-    b->peak_bytes = cli_proc_bytes("/proc/self/status", "VmHWM");
+    int64_t buffer = cli_bandwidth_host_bytes(b->memory); /* resident all the while, and none of the model's */
+    b->rss_bytes = cli_proc_bytes("/proc/self/status", "VmRSS") - buffer;
+    b->peak_bytes = cli_proc_bytes("/proc/self/status", "VmHWM") - buffer;
+    b->peak_bytes = b->peak_bytes > peak_before ? b->peak_bytes : peak_before;
+    cli_bandwidth_close(b->memory);
+    b->memory = NULL;
     /* The engine is put away first: what comes now is not to share memory with it. */
     bw_engine_free(b->engine);
     b->engine = NULL;
-    if (!s->no_bandwidth)
-        BW_TRY(cli_measure_bandwidth(b->device, s->engine.n_threads, &b->bandwidth, err));
     if (s->profile)
         BW_TRY(cli_bench_profile(s, b->path, &b->prompt_profile, &b->generate_profile, err));
     return BW_OK;
@@ -240,9 +259,15 @@ static void add_text_json(bw_str *out, const char *name, const char *text)
     bw_str_add_json(out, text ? text : "", text ? strlen(text) : 0);
 }
 
+/* Bytes of weights per second that generating reads. */
+static double generate_bytes(const bench *b)
+{
+    return (double)b->info.token_bytes * median(&b->generate);
+}
+
 static double share(const bench *b)
 {
-    return b->bandwidth > 0 ? (double)b->info.weight_bytes * median(&b->generate) / b->bandwidth : 0;
+    return generate_bytes(b) / median(&b->bandwidth);
 }
 
 static void add_json(const bench *b, bw_str *out)
@@ -261,14 +286,19 @@ static void add_json(const bench *b, bw_str *out)
     add_samples_json(out, "prompt", &b->prompt);
     add_samples_json(out, "generate", &b->generate);
     add_samples_json(out, "batch", &b->batch);
-    bw_str_add_format(out, ",\"rss_bytes\":%lld,\"peak_rss_bytes\":%lld,\"weight_bytes\":%lld,\"kv_bytes\":%lld",
+    bw_str_add_format(out,
+                      ",\"rss_bytes\":%lld,\"peak_rss_bytes\":%lld,\"weight_bytes\":%lld,\"token_bytes\":%lld,"
+                      "\"kv_bytes\":%lld",
                       (long long)b->rss_bytes, (long long)b->peak_bytes, (long long)b->info.weight_bytes,
-                      (long long)b->info.kv_bytes);
-    if (b->bandwidth > 0) {
-        bw_str_add_format(out, ",\"read_bytes_per_s\":%.0f", b->bandwidth);
+                      (long long)b->info.token_bytes, (long long)b->info.kv_bytes);
+    if (b->bandwidth.n > 0) {
+        bw_str_add_format(out, ",\"read_bytes_per_s\":%.0f,\"read_samples\":[", median(&b->bandwidth));
+        for (int i = 0; i < b->bandwidth.n; i++)
+            bw_str_add_format(out, "%s%.0f", i ? "," : "", b->bandwidth.rates[i]);
+        bw_str_add_char(out, ']');
         if (b->generate.n > 0)
-            bw_str_add_format(out, ",\"generate_bytes_per_s\":%.0f,\"bandwidth_share\":%.4f",
-                              (double)b->info.weight_bytes * median(&b->generate), share(b));
+            bw_str_add_format(out, ",\"generate_bytes_per_s\":%.0f,\"bandwidth_share\":%.4f", generate_bytes(b),
+                              share(b));
     }
     if (s->profile) {
         add_text_json(out, "prompt_profile", b->prompt_profile.data);
@@ -277,15 +307,21 @@ static void add_json(const bench *b, bw_str *out)
     bw_str_add(out, "}\n");
 }
 
+static void range(const samples *s, double *lowest, double *highest)
+{
+    *lowest = *highest = s->rates[0];
+    for (int i = 1; i < s->n; i++) {
+        *lowest = s->rates[i] < *lowest ? s->rates[i] : *lowest;
+        *highest = s->rates[i] > *highest ? s->rates[i] : *highest;
+    }
+}
+
 static void add_samples(bw_str *out, const char *what, int64_t n_tokens, const samples *s)
 {
+    double lowest, highest;
     if (s->n == 0)
         return;
-    double lowest = s->rates[0], highest = s->rates[0];
-    for (int i = 1; i < s->n; i++) {
-        lowest = s->rates[i] < lowest ? s->rates[i] : lowest;
-        highest = s->rates[i] > highest ? s->rates[i] : highest;
-    }
+    range(s, &lowest, &highest);
     bw_str_add_format(out, "%-12s %6lld tokens  %9.2f tokens/s", what, (long long)n_tokens, median(s));
     if (s->n > 1)
         bw_str_add_format(out, "   (%.2f to %.2f in %d runs)", lowest, highest, s->n);
@@ -308,12 +344,15 @@ static void add_text(const bench *b, bw_str *out)
     bw_str_add_format(out, "memory       %s resident, %s at most; weights %s, KV cache %s\n",
                       cli_format_bytes(a, (double)b->rss_bytes), cli_format_bytes(c, (double)b->peak_bytes),
                       cli_format_bytes(d, (double)b->info.weight_bytes), cli_format_bytes(e, (double)b->info.kv_bytes));
-    if (b->bandwidth > 0) {
-        bw_str_add_format(out, "bandwidth    %.1f GB/s can be read", b->bandwidth / 1e9);
+    if (b->bandwidth.n > 0) {
+        double lowest, highest;
+        range(&b->bandwidth, &lowest, &highest);
+        bw_str_add_format(out, "bandwidth    %.1f GB/s can be read (%.1f to %.1f, measured %d times beside the runs)\n",
+                          median(&b->bandwidth) / 1e9, lowest / 1e9, highest / 1e9, b->bandwidth.n);
         if (b->generate.n > 0)
-            bw_str_add_format(out, "; generation reads %.1f GB/s of weights: %.0f%%",
-                              (double)b->info.weight_bytes * median(&b->generate) / 1e9, share(b) * 100);
-        bw_str_add_char(out, '\n');
+            bw_str_add_format(out, "             a token reads %s of weights: %.1f GB/s, %.0f%%\n",
+                              cli_format_bytes(a, (double)b->info.token_bytes), generate_bytes(b) / 1e9,
+                              share(b) * 100);
     }
     if (b->prompt_profile.len > 0)
         bw_str_add_format(out, "\nOne step of a prompt, by operation:\n%s", b->prompt_profile.data);
@@ -345,6 +384,7 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
         out.failed = out.failed || b.prompt_profile.failed || b.generate_profile.failed;
         code = cli_out_str(&out);
     }
+    cli_bandwidth_close(b.memory);
     bw_engine_free(b.engine);
     bw_str_deinit(&b.prompt_profile);
     bw_str_deinit(&b.generate_profile);
@@ -363,8 +403,9 @@ const cli_command cli_cmd_bench = {
     .summary = "measure how fast a model runs",
     .details = "Prompt: tokens per second of a prompt that is not in any cache. Generation: tokens per second of one\n"
                "sequence. With --parallel N: of N sequences at once, all tokens together. Generating reads every\n"
-               "weight once per token, so the share of the memory bandwidth that it uses tells how much faster it\n"
-               "could be. The model needs no tokenizer.\n",
+               "weight once per token (of an embedding that is not the output matrix as well, one row), so the\n"
+               "share of the memory bandwidth that it uses tells how much faster it could be. That bandwidth is\n"
+               "measured before, between and after the runs: its median counts. The model needs no tokenizer.\n",
     .groups = {&group, &cli_engine_group, &cli_common_group},
     .settings_bytes = sizeof(bench_settings),
     .init = init,

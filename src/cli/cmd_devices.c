@@ -171,7 +171,12 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
         m.free_bytes = m.limits.memory_free_bytes;
     read_huge_pages(m.huge_pages);
     bw_probe_run(&m.gpus, "", false);
-    if (s->bandwidth && cli_measure_bandwidth("cpu:0", 0, &m.bandwidth, &err) != BW_OK)
+    cli_bandwidth *memory = NULL;
+    bw_status status = s->bandwidth ? cli_bandwidth_open("cpu:0", 0, &memory, &err) : BW_OK;
+    if (status == BW_OK && memory)
+        status = cli_bandwidth_measure(memory, &m.bandwidth, &err);
+    cli_bandwidth_close(memory);
+    if (status != BW_OK)
         return cli_fail_err(&err);
     return s->json ? print_json(&m) : print_text(&m);
 }

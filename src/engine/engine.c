@@ -173,6 +173,7 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
     info->notice = e->notice[0] ? e->notice : NULL;
     info->n_params = lm.n_params;
     info->weight_bytes = lm.weight_bytes;
+    info->token_bytes = lm.token_bytes;
     info->kv_bytes = lm.kv_page_bytes * e->kv.n_pages;
     info->n_vocab = lm.n_vocab;
     info->n_layers = lm.n_layers;

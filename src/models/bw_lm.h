@@ -30,7 +30,9 @@ typedef struct bw_lm_options {
 
 typedef struct bw_lm_info {
     const char *architecture, *name, *quantisation; /* live as long as the lm */
-    int64_t n_params, weight_bytes, kv_page_bytes;  /* a page's bytes over all layers, K and V */
+    int64_t n_params, weight_bytes;
+    int64_t token_bytes;   /* of weight_bytes what generating one token reads */
+    int64_t kv_page_bytes; /* a page's bytes over all layers, K and V */
     int32_t n_vocab, n_layers, n_embd, n_ctx_train;
     const char *device; /* "cpu:0", "rocm:0 (20 of 32 layers), cpu:0"; of a model, not of a file */
 } bw_lm_info;

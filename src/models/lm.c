@@ -77,7 +77,7 @@ bw_status bw_lm_file_open(const char *path, bw_lm_file **out, bw_err *err)
         bw_lm_file_close(file);
         return status;
     }
-    bw_source_count(&file->source, &file->n_params, &file->n_bytes, &file->commonest);
+    bw_source_count(&file->source, &file->sizes);
     *out = file;
     return BW_OK;
 }
@@ -98,9 +98,10 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
     *info = (bw_lm_info){
         .architecture = file->def->name,
         .name = file->name,
-        .quantisation = bw_dtype_name(file->commonest),
-        .n_params = file->n_params,
-        .weight_bytes = file->n_bytes,
+        .quantisation = bw_dtype_name(file->sizes.commonest),
+        .n_params = file->sizes.n_params,
+        .weight_bytes = file->sizes.n_bytes,
+        .token_bytes = file->sizes.token_bytes,
         .kv_page_bytes = bw_lm_head_bytes(c, kv_dtype) * c->n_kv_heads * 2 * c->n_layers,
         .n_vocab = c->n_vocab,
         .n_layers = c->n_layers,
@@ -170,8 +171,9 @@ static bw_status place_on_device(bw_lm *lm, int32_t first, bw_progress *progress
 static bw_status make(bw_lm *lm, bw_err *err)
 {
     const bw_lm_options *o = &lm->options;
-    bw_progress progress = {
-        .stage = "loading", .layers_total = lm->file->config.n_layers, .bytes_total = (uint64_t)lm->file->n_bytes};
+    bw_progress progress = {.stage = "loading",
+                            .layers_total = lm->file->config.n_layers,
+                            .bytes_total = (uint64_t)lm->file->sizes.n_bytes};
     int32_t n_cpu_layers = 0;
     BW_TRY(check_options(o, err));
     BW_TRY(make_inputs(lm, err));

@@ -11,8 +11,7 @@ struct bw_lm_file {
     bw_model_config config;
     bw_tokenizer *tokenizer; /* NULL: the file has no vocabulary */
     char *name;
-    int64_t n_params, n_bytes;
-    bw_dtype commonest;
+    bw_source_sizes sizes;
 };
 
 /* Layers [first, end) on one device: weights, KV pages, the plan that runs them. */

@@ -45,6 +45,8 @@ typedef struct bw_source_tensor {
 } bw_source_tensor;
 /* By both formats' names; false when absent. hf_name without the prefix. */
 bool bw_source_find(const bw_source *source, const char *gguf_name, const char *hf_name, bw_source_tensor *tensor);
+/* The embedding is the output matrix: config.json says so, or there is no other. */
+bool bw_source_is_tied(const bw_source *source);
 
 /* ---- configuration ----------------------------------------------------------------------------------------------- */
 
@@ -163,7 +165,14 @@ bw_status bw_weights_load(const bw_source *source, bw_device *device, bw_model *
 bw_status bw_weights_measure(const bw_source *source, const bw_device *device, bw_model *model, bw_weights_range range,
                              int64_t *n_bytes, bw_err *err);
 void bw_weights_free(bw_weights *weights);
-/* Parameters and bytes of a file without placing anything. */
-void bw_source_count(const bw_source *source, int64_t *n_params, int64_t *n_bytes, bw_dtype *commonest);
+/* What a file holds, without placing anything. */
+typedef struct bw_source_sizes {
+    int64_t n_params, n_bytes;
+    /* of n_bytes what generating one token reads: of the embedding one row unless it is the output matrix as well, of
+     * experts those that a token uses, nothing of other models in the file (a vision tower) */
+    int64_t token_bytes;
+    bw_dtype commonest; /* the type with the most elements */
+} bw_source_sizes;
+void bw_source_count(const bw_source *source, bw_source_sizes *sizes);
 
 #endif

@@ -244,31 +244,86 @@ bool bw_source_find(const bw_source *source, const char *gguf_name, const char *
     return true;
 }
 
-void bw_source_count(const bw_source *source, int64_t *n_params, int64_t *n_bytes, bw_dtype *commonest)
+bool bw_source_is_tied(const bw_source *source)
 {
-    int64_t by_type[BW_DTYPE_COUNT] = {0};
-    *n_params = *n_bytes = 0;
+    bw_source_tensor t;
+    const json_t *says = source->gguf ? NULL : json_object_get(source->text, "tie_word_embeddings");
+    if (json_is_false(says))
+        return false; /* then a missing matrix is an error, as any other */
+    return json_is_true(says) || !bw_source_find(source, "output.weight", "lm_head.weight", &t);
+}
+
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
+
+/* The share of a layer's experts that a token uses; 1 where the file does not say, or says it wrongly: whoever needs
+ * the numbers refuses them. */
+static double share_of_experts(const bw_source *source)
+{
+    static const char *const totals[] = {"num_experts", "num_local_experts", "n_routed_experts"};
+    enum { MOST = 1 << 16 };
+    int64_t n = 0, n_used = 0;
+    bw_err err;
+    for (size_t i = 0; i < sizeof totals / sizeof *totals && n == 0; i++)
+        if (bw_source_get_i64(source, "expert_count", totals[i], false, 1, MOST, &n, &err) != BW_OK)
+            return 1;
+    if (n == 0 || bw_source_get_i64(source, "expert_used_count", "num_experts_per_tok", false, 1, n, &n_used, &err))
+        return 1;
+    return n_used > 0 ? (double)n_used / (double)n : 1;
+}
+
+typedef struct counted {
+    const char *name;
+    size_t n_name;
+    bw_dtype dtype;
+    int n_dims;
+    const int64_t *dims;
+    const void *data;
+    int64_t n_bytes;
+} counted;
+
+static counted count_tensor(const bw_source *source, size_t i)
+{
+    if (source->gguf) {
+        const bw_gguf_tensor *t = bw_gguf_tensor_at(source->gguf, i);
+        return (counted){t->name.data, t->name.n_bytes, t->dtype, t->n_dims, t->dims, t->data, (int64_t)t->n_bytes};
+    }
+    const bw_safetensor *t = bw_safetensors_at(source->st, i);
+    return (counted){t->name, strlen(t->name), t->dtype, t->n_dims, t->dims, t->data, (int64_t)t->n_bytes};
+}
+
+/* "blk.0.ffn_up_exps.weight", "model.layers.0.mlp.experts.5.up_proj.weight" */
+static bool is_expert(const bw_source *source, const counted *t)
+{
+    const char *part = source->gguf ? "_exps." : ".experts.";
+    return memmem(t->name, t->n_name, part, strlen(part)) != NULL;
+}
+
+void bw_source_count(const bw_source *source, bw_source_sizes *sizes)
+{
+    int64_t by_type[BW_DTYPE_COUNT] = {0}, expert_bytes = 0;
+    bw_source_tensor embedding, output;
+    bool tied = bw_source_is_tied(source);
+    bool has_embedding = bw_source_find(source, "token_embd.weight", "embed_tokens.weight", &embedding);
+    bool has_output = bw_source_find(source, "output.weight", "lm_head.weight", &output);
+    size_t n_prefix = source->gguf ? 0 : strlen(source->hf_prefix);
+    *sizes = (bw_source_sizes){.commonest = BW_F32};
     size_t n = source->gguf ? bw_gguf_n_tensors(source->gguf) : bw_safetensors_count(source->st);
     for (size_t i = 0; i < n; i++) {
-        bw_dtype dtype;
-        int64_t elements, bytes;
-        if (source->gguf) {
-            const bw_gguf_tensor *t = bw_gguf_tensor_at(source->gguf, i);
-            dtype = t->dtype;
-            elements = bw_shape_elements(t->dims, t->n_dims);
-            bytes = (int64_t)t->n_bytes;
-        } else {
-            const bw_safetensor *t = bw_safetensors_at(source->st, i);
-            dtype = t->dtype;
-            elements = bw_shape_elements(t->dims, t->n_dims);
-            bytes = (int64_t)t->n_bytes;
-        }
-        *n_params += elements;
-        *n_bytes += bytes;
-        by_type[dtype] += elements;
+        counted t = count_tensor(source, i);
+        int64_t elements = bw_shape_elements(t.dims, t.n_dims);
+        sizes->n_params += elements;
+        sizes->n_bytes += t.n_bytes;
+        by_type[t.dtype] += elements;
+        bool is_output = has_output && t.data == output.data;
+        if (has_embedding && t.data == embedding.data && !tied && t.n_dims == 2 && t.dims[0] > 0)
+            sizes->token_bytes += t.n_bytes / t.dims[0];
+        else if (is_expert(source, &t))
+            expert_bytes += t.n_bytes;
+        else if (is_output ? !tied : n_prefix == 0 || strncmp(t.name, source->hf_prefix, n_prefix) == 0)
+            sizes->token_bytes += t.n_bytes;
     }
-    *commonest = BW_F32;
+    sizes->token_bytes += llround((double)expert_bytes * share_of_experts(source));
     for (int t = 0; t < BW_DTYPE_COUNT; t++)
-        if (by_type[t] > by_type[*commonest])
-            *commonest = (bw_dtype)t;
+        if (by_type[t] > by_type[sizes->commonest])
+            sizes->commonest = (bw_dtype)t;
 }

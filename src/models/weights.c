@@ -101,11 +101,7 @@ static void add_layer(struct weight_list *list, bw_model_layer *l, int i)
 static bool add_range(struct weight_list *list, bw_model *model, bw_weights_range range)
 {
     const bw_model_config *c = list->config;
-    bw_source_tensor t;
-    const json_t *says = list->source->gguf ? NULL : json_object_get(list->source->text, "tie_word_embeddings");
-    bool tied = json_is_true(says) || !bw_source_find(list->source, "output.weight", "lm_head.weight", &t);
-    if (json_is_false(says))
-        tied = false; /* then a missing matrix is an error, as any other */
+    bool tied = bw_source_is_tied(list->source);
     bool is_last = range.end == c->n_layers;
     if (range.first == 0 || (is_last && tied))
         add(list, tied && is_last ? ROLE_MATRIX : ROLE_TABLE, &model->embedding, c->n_vocab, c->n_embd, true, -1,

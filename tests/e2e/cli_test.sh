@@ -251,7 +251,13 @@ for model in "$tiny" "$no_vocab"; do
     done
     prints '"device":"cpu:0"'
 done
-run 0 bench "$no_vocab" -p 8 -n 4 -r 1; prints '^prompt '; prints '^generation '; prints '^bandwidth .* GB/s'
+run 0 bench "$no_vocab" -p 8 -n 4 -r 1; prints '^prompt '; prints '^generation '
+prints '^bandwidth .* GB/s can be read (.* to .*, measured 3 times beside the runs)$'; prints '^ *a token reads .* of weights: .* GB/s, .*%$'
+# An embedding of its own: of its 292 rows of 68 bytes one is read. The bandwidth is measured before, after the prompt and
+# beside each generation.
+run 0 bench "$tiny" -p 8 -n 4 -r 2 --json; prints '"weight_bytes":73120,"token_bytes":53332,'
+prints '"read_samples":\[[0-9]*,[0-9]*,[0-9]*,[0-9]*\]'
+run 0 bench "$data/lm/llama31.gguf" -p 8 -n 4 -r 1 --no-bandwidth --json; prints '"weight_bytes":60064,"token_bytes":60064,' # tied
 run 0 bench "$no_vocab" -p 0 -n 4 -r 1 --no-bandwidth --json
 if grep -q prompt_tokens_per_s "$dir/out"; then fail "$what: a number that was not asked for"; else pass; fi
 run 0 bench "$no_vocab" -p 8 -n 0 -r 1 --no-bandwidth

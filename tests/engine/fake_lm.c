@@ -93,6 +93,7 @@ void bw_lm_file_info(const bw_lm_file *file, bw_dtype kv_dtype, bw_lm_info *info
                          .quantisation = "F32",
                          .n_params = 12345,
                          .weight_bytes = 49380,
+                         .token_bytes = 49380,
                          .kv_page_bytes = fake.page_bytes ? fake.page_bytes : 4096,
                          .n_vocab = FAKE_VOCAB + fake.n_vocab_extra + fake.n_vocab_pad,
                          .n_layers = 2,

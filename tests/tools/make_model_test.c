@@ -16,6 +16,7 @@
 #include "bw_mem.h"
 #include "bw_quant.h"
 #include "make_model.h"
+#include "model.h"
 
 static char folder[] = "make_model_test_XXXXXX";
 
@@ -220,6 +221,102 @@ static void experts(void **state)
     unlink(path_of("moe.gguf"));
 }
 
+/* What generating a token reads, of files whose tensors can be added up by hand. */
+static bw_source_sizes sizes_of(const char *name)
+{
+    bw_err err = {0};
+    bw_source source;
+    bw_source_sizes sizes;
+    assert_ok(bw_source_open(path_of(name), &source, &err), err);
+    bw_source_count(&source, &sizes);
+    bw_source_close(&source);
+    return sizes;
+}
+
+static void remove_folder(const char *name)
+{
+    static const char *const files[] = {"model.safetensors", "config.json", "tokenizer.json"};
+    char path[60];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%.20s/%s", name, files[i]);
+        unlink(path_of(path));
+    }
+    assert_int_equal(rmdir(path_of(name)), 0);
+}
+
+static void token_bytes(void **state)
+{
+    (void)state;
+    /* elements: a row of 256, q and o, k and v, the feed-forward part, one expert */
+    enum { ROW = 256, QO = 2 * 256 * 256, KV = 2 * 128 * 256, FF = 3 * 512 * 256, EXPERT = 3 * 256 * 256 };
+    enum { N_VOCAB = 1024, LAYERS = 2 };
+    bw_err err = {0};
+    /* GGUF: f16 matrices, f32 norms and biases */
+    const int64_t layer = 2 * (QO + KV + FF) + 4 * 2 * ROW, matrix = 2 * N_VOCAB * ROW;
+    assert_ok(make("tiny", "x.gguf", BW_F16, MM_MIX_NONE, 1, 1, &err), err);
+    bw_source_sizes s = sizes_of("x.gguf");
+    assert_int_equal(s.token_bytes, LAYERS * layer + 4 * ROW + matrix + 2 * ROW); /* of the embedding one row */
+    assert_int_equal(s.n_bytes, LAYERS * layer + 4 * ROW + 2 * matrix);
+    assert_ok(make("tiny-qwen2", "x.gguf", BW_F16, MM_MIX_NONE, 1, 1, &err), err);
+    s = sizes_of("x.gguf");
+    assert_int_equal(s.token_bytes, LAYERS * (layer + 4 * (256 + 2 * 128)) + 4 * ROW + matrix); /* tied: all of it */
+    assert_int_equal(s.n_bytes, s.token_bytes);
+    assert_ok(make("tiny-qwen3-moe", "x.gguf", BW_F16, MM_MIX_NONE, 1, 1, &err), err);
+    s = sizes_of("x.gguf");
+    const int64_t rest = 2 * (QO + KV) + 4 * (2 * ROW + 2 * 64 + 8 * 256);
+    assert_int_equal(s.token_bytes, LAYERS * (rest + 2 * 2 * EXPERT) + 4 * ROW + matrix + 2 * ROW); /* 2 of 8 */
+    assert_int_equal(s.n_bytes, LAYERS * (rest + 8 * 2 * EXPERT) + 4 * ROW + 2 * matrix);
+    /* one row of blocks of 20 bytes for 32 values */
+    assert_ok(make("tiny", "x.gguf", BW_Q4_1, MM_MIX_NONE, 1, 1, &err), err);
+    s = sizes_of("x.gguf");
+    assert_int_equal(s.n_bytes - s.token_bytes, (N_VOCAB - 1) * ROW / 32 * 20);
+    unlink(path_of("x.gguf"));
+    /* safetensors: everything in bf16 */
+    assert_ok(make("tiny", "x", BW_BF16, MM_MIX_NONE, 1, 1, &err), err);
+    s = sizes_of("x");
+    assert_int_equal(s.token_bytes, 2 * (LAYERS * (QO + KV + FF + 2 * ROW) + ROW + N_VOCAB * ROW + ROW));
+    assert_int_equal(s.n_bytes - s.token_bytes, 2 * (N_VOCAB - 1) * ROW);
+    remove_folder("x");
+    assert_ok(make("tiny-qwen3-moe", "x", BW_BF16, MM_MIX_NONE, 1, 1, &err), err);
+    s = sizes_of("x");
+    assert_int_equal(s.n_bytes - s.token_bytes, 2 * ((N_VOCAB - 1) * ROW + LAYERS * 6 * EXPERT));
+    remove_folder("x");
+}
+
+/* In a file with other models beside the language model, and with an output matrix that config.json says is none. */
+static void token_bytes_of_parts(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    float data[12] = {0};
+    bw_safetensor t[] = {
+        {.name = "model.language_model.embed_tokens.weight", .n_dims = 2, .dims = {3, 2}, .n_bytes = 24},
+        {.name = "model.language_model.norm.weight", .n_dims = 1, .dims = {2}, .n_bytes = 8},
+        {.name = "model.vision_tower.patch.weight", .n_dims = 2, .dims = {3, 4}, .n_bytes = 48},
+        {.name = "lm_head.weight", .n_dims = 2, .dims = {3, 2}, .n_bytes = 24},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        t[i].dtype = BW_F32;
+        t[i].data = data;
+    }
+    static const struct {
+        const char *tied;
+        int64_t n;
+    } rows[] = {{"true", 24 + 8}, {"false", 8 + 8 + 24}};
+    assert_int_equal(mkdir(path_of("x"), 0700), 0);
+    assert_ok(bw_safetensors_write(path_of("x/model.safetensors"), t, sizeof t / sizeof *t, &err), err);
+    for (size_t i = 0; i < 2; i++) {
+        FILE *f = fopen(path_of("x/config.json"), "w");
+        assert_non_null(f);
+        fprintf(f, "{\"architectures\":[\"Gemma3ForCausalLM\"],\"tie_word_embeddings\":%s}", rows[i].tied);
+        assert_int_equal(fclose(f), 0);
+        bw_source_sizes s = sizes_of("x");
+        assert_int_equal(s.token_bytes, rows[i].n);
+        assert_int_equal(s.n_bytes, 104);
+    }
+    remove_folder("x");
+}
+
 /* Rows that K-quants' blocks do not divide; no file is written. */
 static void fitting_types(void **state)
 {
@@ -306,9 +403,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(same_bytes),    cmocka_unit_test(gguf_models),
-        cmocka_unit_test(experts),   cmocka_unit_test(fitting_types), cmocka_unit_test(safetensors_models),
-        cmocka_unit_test(full_disk), cmocka_unit_test(refusals),
+        cmocka_unit_test(values),        cmocka_unit_test(same_bytes),
+        cmocka_unit_test(gguf_models),   cmocka_unit_test(experts),
+        cmocka_unit_test(fitting_types), cmocka_unit_test(safetensors_models),
+        cmocka_unit_test(full_disk),     cmocka_unit_test(refusals),
+        cmocka_unit_test(token_bytes),   cmocka_unit_test(token_bytes_of_parts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
