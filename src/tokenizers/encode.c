@@ -286,6 +286,8 @@ bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, s
     tok_encoder e = {.t = tokenizer,
                      .err = err,
                      .parse_special = options->parse_special,
+                     .n_input = n_bytes,
+                     .regex_budget = bw_tok_regex_budget(n_bytes),
                      .max_ids = options->max_tokens ? options->max_tokens : SIZE_MAX};
     bw_status status = encode_all(&e, text, n_bytes, options->add_special);
     bw_tok_encoder_deinit(&e);

@@ -1,6 +1,6 @@
 /* Regular expressions of a tokenizer.json that no native scanner covers, through PCRE2. The classes \p{..}, \s, \d and
  * \w are written out from our own tables, because the installed PCRE2 may know an older Unicode than Hugging Face
- * tokenizers does. Hostile expressions stop at match limits with an error. */
+ * tokenizers does. Hostile expressions stop with an error when a text's budget of steps is used up. */
 #include <string.h>
 
 #include "tok_internal.h"
@@ -177,7 +177,7 @@ bw_status bw_tok_regex_new(const char *pattern, size_t n, const char *path, tok_
         PCRE2_SIZE at = 0;
         pcre2_set_parens_nest_limit(context, 50);
         regex->code = pcre2_compile((PCRE2_SPTR)(full.data ? full.data : ""), full.len,
-                                    PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
+                                    PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT, &code, &at, context);
         if (!regex->code) {
             char text[200] = "";
             pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
@@ -201,27 +201,64 @@ void bw_tok_regex_deinit(tok_regex *regex)
     *regex = (tok_regex){0};
 }
 
+/* ---- matching within a budget of steps ----------------------------------------------------------------------------
+ *
+ * PCRE2's own limits count neither the characters that a repeat runs over nor what many matches take together. So every
+ * expression is compiled with a call-out before each of its items. Each counts one step and the bytes that lie between
+ * it and the last one, which is what matching takes time for, and all expressions draw on one budget of the text. */
+
+enum { BUDGET_STEPS = 64 << 20, BUDGET_STEPS_PER_BYTE = 64 };
+
+int64_t bw_tok_regex_budget(size_t n_text)
+{
+    return BUDGET_STEPS + BUDGET_STEPS_PER_BYTE * (int64_t)n_text;
+}
+
+static int count_step(pcre2_callout_block *at, void *user)
+{
+    tok_encoder *e = user;
+    size_t now = at->current_position, last = e->regex_at;
+    e->regex_at = now;
+    e->regex_budget -= 1 + (int64_t)(now > last ? now - last : last - now);
+    return e->regex_budget < 0 ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+static bw_status prepare(tok_encoder *e, const tok_regex *regex)
+{
+    if (e->match)
+        return BW_OK;
+    e->match = pcre2_match_data_create(1, regex->memory);
+    e->limits = pcre2_match_context_create(regex->memory);
+    if (!e->match || !e->limits)
+        return bw_tok_no_memory(e->err);
+    pcre2_set_match_limit(e->limits, UINT32_MAX);
+    pcre2_set_depth_limit(e->limits, UINT32_MAX);
+    pcre2_set_heap_limit(e->limits, 1 << 16); /* KiB */
+    pcre2_set_callout(e->limits, count_step, e);
+    return BW_OK;
+}
+
 bw_status bw_tok_regex_next(tok_encoder *e, const tok_regex *regex, const char *s, size_t n, size_t from, tok_span *out,
                             bool *found)
 {
     *found = false;
-    if (!e->match) {
-        e->match = pcre2_match_data_create(1, regex->memory);
-        e->limits = pcre2_match_context_create(regex->memory);
-        if (!e->match || !e->limits)
-            return bw_tok_no_memory(e->err);
-        pcre2_set_match_limit(e->limits, 1000000);
-        pcre2_set_depth_limit(e->limits, 100000);
-        pcre2_set_heap_limit(e->limits, 65536); /* KiB */
-    }
+    BW_TRY(prepare(e, regex));
+    e->regex_at = from;
     int rc = pcre2_match(regex->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, e->match, e->limits);
     if (rc == PCRE2_ERROR_NOMATCH)
         return BW_OK;
     if (rc == PCRE2_ERROR_NOMEMORY)
         return bw_tok_no_memory(e->err);
+    if (rc == PCRE2_ERROR_CALLOUT)
+        return bw_fail(e->err, BW_E_UNSUPPORTED,
+                       "%s: a regular expression of this tokenizer takes too many steps: more than %lld on a text of "
+                       "%zu bytes",
+                       e->t->path, (long long)bw_tok_regex_budget(e->n_input), e->n_input);
     if (rc < 0)
         return bw_fail(e->err, BW_E_UNSUPPORTED,
-                       "%s: a regular expression of this tokenizer takes too many steps (PCRE2 %d)", e->t->path, rc);
+                       "%s: a regular expression of this tokenizer takes too much memory on a text of %zu bytes "
+                       "(PCRE2 %d)",
+                       e->t->path, e->n_input, rc);
     PCRE2_SIZE *at = pcre2_get_ovector_pointer(e->match);
     if (at[0] < from || at[1] < at[0] || at[1] > n) /* \K can move the start */
         return bw_fail(e->err, BW_E_UNSUPPORTED, "%s: a regular expression of this tokenizer matches backwards",

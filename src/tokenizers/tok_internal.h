@@ -199,6 +199,9 @@ typedef struct tok_encoder {
     } spans[TOK_MAX_STEPS];
     pcre2_match_data *match;
     pcre2_match_context *limits;
+    size_t n_input;       /* bytes of the whole text */
+    int64_t regex_budget; /* steps that are left to it */
+    size_t regex_at;      /* where the last step was */
 } tok_encoder;
 
 bw_status bw_tok_no_memory(bw_err *err);
@@ -217,7 +220,9 @@ void bw_tok_encoder_deinit(tok_encoder *e);
 
 bw_status bw_tok_regex_new(const char *pattern, size_t n, const char *path, tok_regex *regex, bw_err *err);
 void bw_tok_regex_deinit(tok_regex *regex);
-/* The next match at or after `from`; false in *found when there is none. */
+/* Steps that all regular expressions together may take on a text of so many bytes, beside a few for each byte. */
+int64_t bw_tok_regex_budget(size_t n_text);
+/* The next match at or after `from`; false in *found when there is none. BW_E_UNSUPPORTED beyond the text's budget. */
 bw_status bw_tok_regex_next(tok_encoder *e, const tok_regex *regex, const char *s, size_t n, size_t from, tok_span *out,
                             bool *found);
 

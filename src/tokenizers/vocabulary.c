@@ -296,7 +296,7 @@ static bw_status make_pieces(bw_tokenizer *t, bw_err *err)
 static bw_status make_tries(bw_tokenizer *t, bw_err *err)
 {
     bw_status status = BW_OK;
-    tok_encoder e = {.t = t, .err = err};
+    tok_encoder e = {.t = t, .err = err, .regex_budget = bw_tok_regex_budget(0)};
     for (size_t i = 0; status == BW_OK && i < t->n_added; i++) {
         tok_text text = t->added[i].text;
         if (t->added[i].normalized)

@@ -540,21 +540,55 @@ static void refused_json(void **state)
     try_json(deep, sizeof deep);
 }
 
-/* Regular expressions that would run for ever stop with an error. */
+static bw_status split_with(const char *regex, char letter, size_t n_bytes, bw_err *err)
+{
+    char json[400];
+    int n = snprintf(json, sizeof json,
+                     "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", "
+                     "\"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"%s\"}}}",
+                     regex);
+    bw_tokenizer *t = load_json(json, (size_t)n, NULL, NULL);
+    char *text = malloc(n_bytes);
+    memset(text, letter, n_bytes);
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    *err = (bw_err){0};
+    bw_status status = bw_tokenizer_encode(t, text, n_bytes, &plain, &ids, &n_ids, err);
+    bw_free(ids);
+    free(text);
+    bw_tokenizer_free(t);
+    return status;
+}
+
+/* Regular expressions whose time grows faster than the text stop with an error, however little one match takes. */
 static void slow_regex(void **state)
 {
     (void)state;
-    static const char json[] =
-        "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", "
-        "\"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"(a+a+)+[^a]\"}}}";
-    bw_tokenizer *t = load_json(json, sizeof json - 1, NULL, NULL);
-    char text[200];
-    memset(text, 'a', sizeof text);
-    int32_t *ids = NULL;
-    size_t n = 0;
-    bw_err err = {0};
-    assert_int_equal(bw_tokenizer_encode(t, text, sizeof text, &plain, &ids, &n, &err), BW_E_UNSUPPORTED);
-    bw_tokenizer_free(t);
+    static const struct {
+        const char *regex;
+        size_t n_bytes;
+    } slow[] = {
+        {"(a+a+)+[^a]", 200}, {"(?:a|aa){1,13}c|a", 40000},
+        {"a*c|a", 160000}, /* few steps in each match, but each runs over all the text */
+        {"a*[cd]", 2000000},  {"(?:a*b|a*c|a*d)|a(?=a*)", 100000},
+    };
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
+        bw_err err;
+        clock_t start = clock();
+        bw_status status = split_with(slow[i].regex, 'a', slow[i].n_bytes, &err);
+        double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+        if (status != BW_E_UNSUPPORTED || !strstr(err.text, "too many steps"))
+            fail_msg("%s: status %d, '%s'", slow[i].regex, (int)status, err.text);
+        if (seconds > 15) /* under one, but for sanitizers */
+            fail_msg("%s: %.1f s for %zu bytes", slow[i].regex, seconds, slow[i].n_bytes);
+    }
+    static const char *const good[] = {"\\\\s+(?!\\\\S)|\\\\s+", "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+|a+",
+                                       "[a-z]*[A-Z]+|[a-z]+|\\\\s+"};
+    for (size_t i = 0; i < 3; i++)
+        for (const char *letter = "a \n"; *letter; letter++) {
+            bw_err err;
+            assert_ok(split_with(good[i], *letter, 2000000, &err), err);
+        }
 }
 
 /* The n-th allocation fails, for every n. */
@@ -673,13 +707,14 @@ static void most_tokens(void **state)
 static void linear_time(void **state)
 {
     (void)state;
-    static const char *const pieces[] = {"a",      "the quick brown fox 123 ", "e\xCC\x81\xCC\xA7", " ", "\n", "好",
-                                         "<|begin"};
+    static const char *const pieces[] = {"a",  "A",      "the quick brown fox 123 ", "e\xCC\x81\xCC\xA7", " ", "\n",
+                                         "好", "<|begin"};
     for (int f = 0; f < N_FAMILIES; f++) {
         bw_tokenizer *t = load_family(families[f]);
-        for (int p = 0; p < 7; p++) {
+        for (int p = 0; p < 8; p++) {
             bw_str text = {0};
-            while (text.len < 200000)
+            bool through_regex = strcmp(families[f], "gpt-4o") == 0 && strlen(pieces[p]) == 1;
+            while (text.len < (through_regex ? 1500000u : 200000u))
                 bw_str_add(&text, pieces[p]);
             bw_err err = {0};
             int32_t *ids = NULL;
@@ -688,7 +723,7 @@ static void linear_time(void **state)
             assert_ok(bw_tokenizer_encode(t, text.data, text.len, &parsed, &ids, &n, &err), err);
             double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
             if (seconds > 5) /* quadratic would be minutes; sanitizers are slow */
-                fail_msg("%s: 200 KB of '%s' took %.1f s", families[f], pieces[p], seconds);
+                fail_msg("%s: %zu bytes of '%s' took %.1f s", families[f], text.len, pieces[p], seconds);
             bw_free(ids);
             bw_str_deinit(&text);
         }
