@@ -124,7 +124,7 @@ const char *cli_format_count(char out[16], double n);
 
 /* ---- interruption (ui.c) --------------------------------------------------------------------------------------- */
 
-/* From now on SIGINT and SIGTERM only set a flag (a second SIGINT before it is cleared kills). */
+/* From now on SIGINT, SIGTERM and SIGHUP only set a flag (a second SIGINT before it is cleared kills). */
 void cli_signals_catch(void);
 /* 0 or the signal's number. */
 int cli_signal_pending(void);

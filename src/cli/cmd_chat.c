@@ -131,6 +131,12 @@ static input read_line(char **line, size_t *capacity, size_t *n)
     return INPUT_LINE;
 }
 
+/* By another signal than Ctrl-C. */
+static bool is_told_to_end(void)
+{
+    return cli_signal_pending() != 0 && cli_signal_pending() != SIGINT;
+}
+
 /* A line that was typed. Returns false to leave. */
 static bool handle(chat *c, const char *line, size_t n, int *code)
 {
@@ -153,7 +159,7 @@ static bool handle(chat *c, const char *line, size_t n, int *code)
         if (err.status == BW_E_RANGE)
             cli_note("(/reset empties the conversation)\n");
     }
-    if (cli_signal_pending() == SIGTERM || cli_out_failed())
+    if (is_told_to_end() || cli_out_failed())
         return false;
     cli_signal_clear();
     return true;
@@ -179,7 +185,7 @@ static int talk(chat *c)
                 cli_note("\n");
             break;
         case INPUT_SIGNAL:
-            if (cli_signal_pending() == SIGTERM || !c->interactive || ++n_signals == 2) {
+            if (is_told_to_end() || !c->interactive || ++n_signals == 2) {
                 cli_note("\n");
                 free(line); /* getline's */
                 return CLI_INTERRUPTED;

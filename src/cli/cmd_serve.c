@@ -13,6 +13,7 @@
 #include "bw_mem.h"
 #include "bw_model_path.h"
 #include "bw_server.h"
+#include "bw_signals.h"
 
 typedef struct serve_settings {
     cli_engine_settings engine;
@@ -93,10 +94,15 @@ static void *load_main(void *arg)
     o.lost_user = s;
     bw_status status = bw_engine_new(&o, &s->engine, &s->err);
     cli_bar_clear(&s->bar);
-    if (status == BW_OK)
+    if (status == BW_OK) {
+        bw_model_info info;
+        bw_engine_info(s->engine, &info);
+        bw_server_set_backend(s->server, info.device, NULL, NULL);
         bw_server_set_engine(s->server, s->engine);
-    else
+    } else {
+
         bw_server_set_load_error(s->server, s->err.text);
+    }
     pthread_kill(s->main_thread, SIGUSR1);
     return NULL;
 }
@@ -115,6 +121,7 @@ static bw_status start(service *s, const char *model, bw_err *err)
     o.host = settings->host;
     o.port = (uint16_t)settings->port;
     o.token = token;
+    o.device = settings->engine.device ? settings->engine.device : "unknown"; /* until it is open */
     o.model_id = settings->name ? settings->name : model;
     o.no_cors = settings->no_cors;
     o.no_request_log = settings->no_request_log;
@@ -189,12 +196,8 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
     if (n_words > 1)
         return cli_usage(command, "\"%.60s\" is one word too many", words[1]);
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: all inherit it, sigwait takes them */
-    signal(SIGPIPE, SIG_IGN);                   /* a client that left is not our end */
+    bw_signals_block(&signals); /* before any thread */
+    signal(SIGPIPE, SIG_IGN);   /* a client that left is not our end */
     int code;
     if (bw_model_path_find(words[0], &s.path, &err) != BW_OK || start(&s, words[0], &err) != BW_OK)
         code = cli_fail_err(&err);

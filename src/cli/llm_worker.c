@@ -18,6 +18,7 @@
 #include "bw_model_path.h"
 #include "bw_probe.h"
 #include "bw_server.h"
+#include "bw_signals.h"
 #include "bw_str.h"
 
 #ifndef BW_BUILD_TYPE
@@ -32,8 +33,6 @@ typedef struct worker_args {
     const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
     const char *threads, *ctx, *parallel, *gpu_layers;
     bool local_mode, require_gpu, help, version;
-    char picked[16];   /* the device that computes: "cpu:0", "rocm:1" */
-    bw_device *opened; /* it, where it is a GPU; the engine's from loading on */
     uint16_t port_number;
     int32_t n_threads, n_ctx, n_parallel, n_gpu_layers;
 } worker_args;
@@ -266,53 +265,24 @@ static int read_wish(const worker_args *a, device_wish *w)
     return 0;
 }
 
-/* Whether this GPU can be used: it is opened, and stays so for the engine. 0, or the exit code after a sentence.
- * Without a number the best of the kind. */
-static int try_gpu(worker_args *a, const char *kind, const device_wish *w)
-{
-    bw_err err = {0};
-    snprintf(a->picked, sizeof a->picked, "%s", kind);
-    if (w->has_number)
-        snprintf(a->picked, sizeof a->picked, "%s:%u", kind, (unsigned)w->number);
-    if (bw_device_open(a->picked, 0, &a->opened, &err) != BW_OK)
-        return fail_sentence("%s; to compute on the processor, pass --backend cpu", err.text);
-    snprintf(a->picked, sizeof a->picked, "%s", bw_device_name(a->opened));
-    return 0;
-}
+/* What is to compute, as far as the command line says it; no driver has been asked yet. */
+typedef struct backend {
+    const char *kind; /* "cpu", "rocm", "cuda"; NULL: the first GPU that can be used */
+    device_wish wish; /* kind "gpu": one of either kind */
+} backend;
 
-/* No kind was named: the first GPU that can be used, or of its kind the one with the number; where there is none the
- * CPU and a notice. A number that is given is never another card's. */
-static int pick_any(worker_args *a, const device_wish *w, const char **notice)
+static int plan_cpu(const worker_args *a, backend *b)
 {
-    static char text[sizeof((bw_err *)NULL)->text + 64];
-    bw_err err = {0};
-    bw_status status = bw_device_choose_gpu(NULL, a->picked, &err);
-    if (status == BW_OK && w->has_number)
-        return try_gpu(a, bw_str_starts(a->picked, "rocm") ? "rocm" : "cuda", w);
-    if (status == BW_OK && bw_device_open(a->picked, 0, &a->opened, &err) == BW_OK)
-        return 0;
-    if (a->require_gpu || w->kind || a->n_gpu_layers > 0)
-        return fail_sentence("%s", err.text);
-    snprintf(a->picked, sizeof a->picked, "cpu:0");
-    snprintf(text, sizeof text, "no GPU can be used, computing on the CPU: %s", err.text);
-    *notice = text;
-    return 0;
-}
-
-static int pick_cpu(worker_args *a)
-{
-    snprintf(a->picked, sizeof a->picked, "cpu:0");
+    *b = (backend){.kind = "cpu"};
     return a->require_gpu ? fail_sentence("--require-gpu and the processor as backend exclude each other") : 0;
 }
 
 /* In this order: a device flag's kind, --backend, the program's name; but --backend cpu is heeded in any case, so that
- * whoever always passes a device flag has a way to the processor. 0, or the exit code; *notice: NULL or what to tell
- * users. */
-static int pick_backend(worker_args *a, const char **notice)
+ * whoever always passes a device flag has a way to the processor. 0, or the exit code. */
+static int plan_backend(const worker_args *a, backend *b)
 {
     static const char *const known[] = {"cpu", "rocm", "cuda"};
     const char name = backend_of_name(a->name);
-    device_wish w;
     bool is_known = !a->backend;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         is_known = is_known || strcmp(a->backend, known[i]) == 0;
@@ -323,23 +293,71 @@ static int pick_backend(worker_args *a, const char **notice)
     if (a->rocm_device && a->cuda_device)
         return fail_sentence("--rocm-device and --cuda-device exclude each other; drop one of them");
     if (a->backend && strcmp(a->backend, "cpu") == 0)
-        return pick_cpu(a);
-    int code = read_wish(a, &w);
+        return plan_cpu(a, b);
+    *b = (backend){0};
+    int code = read_wish(a, &b->wish);
     if (code)
         return code;
-    if (w.kind && strcmp(w.kind, "cpu") == 0)
-        return w.number ? fail_sentence("device %s does not exist; there is one, cpu:0", a->device) : pick_cpu(a);
-    if (w.kind && strcmp(w.kind, "gpu") != 0)
-        return try_gpu(a, w.kind, &w);
-    if (name == 'r' || name == 'n')
-        return try_gpu(a, name == 'r' ? "rocm" : "cuda", &w);
-    return name == 'c' && !w.kind ? pick_cpu(a) : pick_any(a, &w, notice);
+    const device_wish *w = &b->wish;
+    if (w->kind && strcmp(w->kind, "cpu") == 0)
+        return w->number ? fail_sentence("device %s does not exist; there is one, cpu:0", a->device) : plan_cpu(a, b);
+    if (w->kind && strcmp(w->kind, "gpu") != 0)
+        b->kind = w->kind;
+    else if (name == 'r' || name == 'n')
+        b->kind = name == 'r' ? "rocm" : "cuda";
+    else if (name == 'c' && !w->kind)
+        return plan_cpu(a, b);
+    return 0;
+}
+
+/* Opens this GPU: without a number the best of the kind. */
+static bw_status open_gpu(const char *kind, const device_wish *w, bw_device **opened, bw_err *err)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%s", kind);
+    if (w->has_number)
+        snprintf(name, sizeof name, "%s:%u", kind, (unsigned)w->number);
+    if (bw_device_open(name, 0, opened, err) == BW_OK)
+        return BW_OK;
+    bw_err why = *err;
+    return bw_fail(err, why.status, "%s; to compute on the processor, pass --backend cpu", why.text);
+}
+
+/* Asks the drivers, which may take long: *opened is the GPU, or NULL for the processor. Where no kind was named that is
+ * the first GPU that can be used, or of its kind the one with the number; where there is none the processor, and notice
+ * says why. A number that is given is never another card's. */
+static bw_status open_backend(const worker_args *a, const backend *b, bw_device **opened, bw_str *notice, bw_err *err)
+{
+    char name[16];
+    *opened = NULL;
+    if (b->kind)
+        return strcmp(b->kind, "cpu") == 0 ? BW_OK : open_gpu(b->kind, &b->wish, opened, err);
+    bw_status status = bw_device_choose_gpu(NULL, name, err);
+    if (status == BW_OK && b->wish.has_number)
+        return open_gpu(bw_str_starts(name, "rocm") ? "rocm" : "cuda", &b->wish, opened, err);
+    if (status == BW_OK)
+        status = bw_device_open(name, 0, opened, err);
+    if (status == BW_OK || a->require_gpu || b->wish.kind || a->n_gpu_layers > 0)
+        return status;
+    bw_str_add_format(notice, "no GPU can be used, computing on the CPU: %s", err->text);
+    return BW_OK;
+}
+
+/* rbee's name of a worker that computes there: whatever this program is called, hives call their copies as they like.
+ */
+static const char *implementation_of(const char *device)
+{
+    return bw_str_starts(device, "rocm")   ? "llm-worker-rbee-rocm"
+           : bw_str_starts(device, "cuda") ? "llm-worker-rbee-cuda"
+           : bw_str_starts(device, "cpu")  ? "llm-worker-rbee-cpu"
+                                           : "llm-worker-rbee";
 }
 
 /* ---- loading and serving ---- */
 
 typedef struct worker {
     const worker_args *args;
+    const backend *backend;
     char *path;
     bw_server *server;
     pthread_mutex_t lock;
@@ -370,27 +388,55 @@ static void tell_lost(void *arg, const bw_err *err)
     pthread_kill(w->main_thread, SIGUSR1);
 }
 
-static void *load_main(void *arg)
+/* Tells the server and the log what computes. */
+static void tell_backend(worker *w, const char *device, const bw_str *notice)
 {
-    worker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    if (!w->stopping)
+        bw_server_set_backend(w->server, device, implementation_of(device), notice->data);
+    pthread_mutex_unlock(&w->lock);
+    if (notice->len)
+        bw_log_warn("%s", notice->data);
+    bw_log_info("computing on %s", device);
+}
+
+static bw_status load(worker *w, bw_engine **engine, bw_err *err)
+{
+    const worker_args *a = w->args;
     bw_engine_options options;
     bw_engine_options_init(&options);
+    bw_str notice = {0};
+    bw_status status = open_backend(a, w->backend, &options.opened, &notice, err);
+    if (status != BW_OK) {
+        bw_str_deinit(&notice);
+        return status;
+    }
+    char device[16];
+    snprintf(device, sizeof device, "%s", options.opened ? bw_device_name(options.opened) : "cpu:0");
+    tell_backend(w, device, &notice);
+    bw_str_deinit(&notice);
     options.model = w->path;
-    options.device = w->args->picked;
-    options.opened = w->args->opened;
-    options.n_threads = w->args->n_threads;
-    options.n_ctx = w->args->n_ctx;
-    options.n_parallel = w->args->n_parallel;
-    options.n_gpu_layers = w->args->n_gpu_layers;
-    options.require_gpu = w->args->require_gpu;
+    options.device = device;
+    options.n_threads = a->n_threads;
+    options.n_ctx = a->n_ctx;
+    options.n_parallel = a->n_parallel;
+    options.n_gpu_layers = a->n_gpu_layers;
+    options.require_gpu = a->require_gpu;
     options.progress = tell_progress;
     options.progress_user = w;
     options.lost = tell_lost;
     options.lost_user = w;
+    status = bw_engine_new(&options, engine, err);
+    return status == BW_OK ? BW_OK : bw_err_prefix(err, "cannot load the model");
+}
+
+static void *load_main(void *arg)
+{
+    worker *w = arg;
     bw_engine *engine = NULL;
     int64_t start = bw_clock_now_ns();
     bw_err err = {0};
-    bw_status status = bw_engine_new(&options, &engine, &err);
+    bw_status status = load(w, &engine, &err);
     pthread_mutex_lock(&w->lock);
     w->engine = engine;
     w->err = err;
@@ -407,7 +453,7 @@ static void *load_main(void *arg)
     return NULL;
 }
 
-static bw_status start_server(worker *w, const char *notice, bw_err *err)
+static bw_status start_server(worker *w, bw_err *err)
 {
     const worker_args *a = w->args;
     const char *token = getenv("LLORCH_API_TOKEN");
@@ -421,15 +467,12 @@ static bw_status start_server(worker *w, const char *notice, bw_err *err)
     options.model_ref = a->model_ref ? a->model_ref : a->model;
     options.worker_id = a->worker_id;
     options.hive_url = a->hive_url ? a->hive_url : a->queen_url ? a->queen_url : a->callback_url;
-    options.implementation =
-        backend_of_name(a->name) && bw_str_starts(a->name, "llm-worker") ? a->name : "llm-worker-rbee";
-    options.device = a->picked;
-    options.notice = notice;
+    options.device = w->backend->kind ? w->backend->kind : "unknown"; /* until it is open */
+    if (strcmp(options.device, "cpu") == 0)
+        options.device = "cpu:0";
+    options.implementation = implementation_of(options.device);
     BW_TRY(bw_server_start(&options, &w->server, err));
     bw_log_info("listening on http://%s:%u", options.host, bw_server_port(w->server));
-    if (notice)
-        bw_log_warn("%s", notice);
-    bw_log_info("computing on %s", a->picked);
     if (open && !a->local_mode)
         bw_log_warn("NO TOKEN: anyone who reaches port %u of this machine may use this worker. Set LLORCH_API_TOKEN, "
                     "or use --local-mode to listen on 127.0.0.1 only",
@@ -442,7 +485,7 @@ static void look_at_loading(worker *w, int *code)
 {
     pthread_mutex_lock(&w->lock);
     if (w->over && w->failed)
-        *code = fail_sentence("cannot load the model: %s", w->err.text);
+        *code = fail_sentence("%s", w->err.text);
     else if (w->lost)
         *code = fail_sentence("the device is lost, this process ends: %s", w->err.text);
     pthread_mutex_unlock(&w->lock);
@@ -492,7 +535,6 @@ static int serve(worker *w, const sigset_t *signals)
     int failed = pthread_create(&loader, NULL, load_main, w);
     if (failed) {
         bw_server_stop(w->server);
-        bw_device_close(w->args->opened);
         return fail_sentence("cannot start a thread: %s", strerror(failed));
     }
     int code = 0, signal_number = 0;
@@ -546,25 +588,18 @@ int main(int argc, char **argv)
     }
     configure_log(args.name);
     sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGUSR1);
-    /* Before any thread, also those that a GPU's driver starts: all inherit it, sigwait takes them. */
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    bw_signals_block(&signals); /* before any thread, also those that a GPU's driver starts */
     signal(SIGPIPE, SIG_IGN);
-    const char *notice = NULL, *token = getenv("LLORCH_API_TOKEN");
-    if ((code = pick_backend(&args, &notice)) != 0)
+    const char *token = getenv("LLORCH_API_TOKEN");
+    backend plan;
+    if ((code = plan_backend(&args, &plan)) != 0)
         return code;
-    if (args.local_mode && token && *token) {
-        bw_device_close(args.opened);
+    if (args.local_mode && token && *token)
         return fail_sentence("--local-mode and LLORCH_API_TOKEN exclude each other; drop one of them");
-    }
-    worker w = {.args = &args, .lock = PTHREAD_MUTEX_INITIALIZER, .main_thread = pthread_self()};
+    worker w = {.args = &args, .backend = &plan, .lock = PTHREAD_MUTEX_INITIALIZER, .main_thread = pthread_self()};
     bw_err err = {0};
-    if (bw_model_path_find(args.model, &w.path, &err) != BW_OK || start_server(&w, notice, &err) != BW_OK) {
+    if (bw_model_path_find(args.model, &w.path, &err) != BW_OK || start_server(&w, &err) != BW_OK) {
         bw_free(w.path);
-        bw_device_close(args.opened);
         return fail_sentence("%s", err.text);
     }
     code = serve(&w, &signals);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bw_clock.h"
+#include "bw_signals.h"
 
 static bool quiet;
 static int out_errno; /* of the first failed write */
@@ -203,8 +204,8 @@ void cli_signals_catch(void)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: reading a line ends */
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (int i = 0; bw_signals_end(i); i++)
+        sigaction(bw_signals_end(i), &action, NULL);
 }
 
 int cli_signal_pending(void)

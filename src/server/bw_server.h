@@ -23,9 +23,8 @@ typedef struct bw_server_options {
     const char *model_ref;      /* "model_id" of heartbeats; NULL = model_id */
     const char *worker_id;      /* NULL = "worker" */
     const char *hive_url;       /* base URL for heartbeats; NULL or empty = none */
-    const char *implementation; /* NULL = "beeswax" */
-    const char *device;         /* "cpu:0"; NULL = "cpu:0" */
-    const char *notice;         /* a sentence that /v1/ready repeats, such as a device that was missing; NULL = none */
+    const char *implementation; /* until bw_server_set_backend; NULL = "beeswax" */
+    const char *device;         /* the same; NULL = "cpu:0" */
     bool no_cors;               /* leave out the permissive cross-origin headers */
     bool no_request_log;        /* leave out the log line per request */
     size_t max_body;            /* bytes; 0 = 2 MiB. Longer: 413 */
@@ -52,6 +51,10 @@ void bw_server_stop(bw_server *server);
 /* The port that was bound. */
 uint16_t bw_server_port(const bw_server *server);
 
+/* The device that computes was found and opened, which may take long after the port is open. device: "rocm:0";
+ * implementation: NULL = as it was; notice: a sentence that /v1/ready repeats, such as a GPU that was missing, NULL =
+ * none. Copied. */
+void bw_server_set_backend(bw_server *server, const char *device, const char *implementation, const char *notice);
 /* The model is loaded: held jobs start. Once only. */
 void bw_server_set_engine(bw_server *server, bw_engine *engine);
 /* The model will never be loaded: held and later jobs fail with this sentence. */

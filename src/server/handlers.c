@@ -43,9 +43,10 @@ HANDLER(root)
 {
     bw_reply reply = {0};
     bw_str *out = begin_json(&reply, 200);
-    const char *name = http->server->options.implementation;
+    bw_backend backend;
+    bw_server_get_backend(http->server, &backend);
     bw_str_add(out, "{\"status\":\"healthy\",\"implementation\":");
-    bw_str_add_json(out, name, strlen(name));
+    bw_str_add_json(out, backend.implementation, strlen(backend.implementation));
     bw_str_add(out, ",\"version\":\"" BW_VERSION "\"}");
     return bw_http_reply(http, &reply);
 }
@@ -110,11 +111,12 @@ HANDLER(ready)
                           server->n_active ? "busy" : "idle");
     }
     bw_engine *engine = server->engine;
+    bw_backend backend = server->backend;
     pthread_mutex_unlock(&server->lock);
     bw_model_info model = {0};
     if (engine)
         bw_engine_info(engine, &model);
-    const char *notice = server->options.notice[0] ? server->options.notice : model.notice;
+    const char *notice = backend.notice[0] ? backend.notice : model.notice;
     if (notice) {
         bw_str_add(out, ",\"notice\":");
         bw_str_add_json(out, notice, strlen(notice));

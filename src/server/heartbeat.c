@@ -1,4 +1,6 @@
-/* Heartbeats to rbee: POST {hive}/v1/worker-heartbeat, first at once, then every 30 s, on a thread of its own.
+/* Heartbeats to rbee: POST {hive}/v1/worker-heartbeat, first at once, then every 30 s and whenever the status changes
+ * (ready, busy ...), on a thread of its own. However often it changes, two follow each other after half a second at the
+ * soonest, and the last status is always told.
  * Best effort: whatever goes wrong is a line at debug level and nothing else. */
 #include <curl/curl.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include "bw_mem.h"
 #include "internal.h"
 
-enum { TIMEOUT_MS = 5000, LAST_TIMEOUT_MS = 400 };
+enum { TIMEOUT_MS = 5000, LAST_TIMEOUT_MS = 400, GAP_MS = 500 };
 
 struct bw_heartbeat {
     bw_server *server;
@@ -18,6 +20,7 @@ struct bw_heartbeat {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool poked, stop; /* under lock */
+    const char *told; /* the status that the last one named */
 };
 
 static size_t drop_body(char *data, size_t size, size_t n, void *user)
@@ -43,6 +46,7 @@ static void send_one(struct bw_heartbeat *hb, bool last)
     bw_str body = {0};
     char now[32];
     bw_clock_rfc3339(now);
+    hb->told = bw_server_status_name(hb->server); /* before the body: what changes in between is told again */
     bw_str_add(&body, "{\"worker\":");
     bw_server_write_worker(hb->server, &body);
     bw_str_add_format(&body, ",\"timestamp\":\"%s\"}", now);
@@ -77,20 +81,39 @@ static void send_one(struct bw_heartbeat *hb, bool last)
     bw_str_deinit(&body);
 }
 
+/* The lock is held: wait until the time, an end, or (when it counts) a poke. */
+static void wait_until(struct bw_heartbeat *hb, int64_t until_ns, bool poke_counts)
+{
+    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    while (!hb->stop && !(poke_counts && hb->poked) && bw_clock_now_ns() < until_ns)
+        pthread_cond_timedwait(&hb->changed, &hb->lock, &until);
+}
+
+/* The lock is held, and let go meanwhile. */
+static bool status_changed(struct bw_heartbeat *hb)
+{
+    hb->poked = false;
+    pthread_mutex_unlock(&hb->lock);
+    bool changed = strcmp(hb->told, bw_server_status_name(hb->server)) != 0;
+    pthread_mutex_lock(&hb->lock);
+    return changed;
+}
+
 static void *heartbeat_main(void *arg)
 {
     struct bw_heartbeat *hb = arg;
-    int64_t interval_ns = hb->server->options.heartbeat_ms * 1000000;
+    int64_t interval_ns = hb->server->options.heartbeat_ms * 1000000, gap_ns = GAP_MS * 1000000;
+    gap_ns = gap_ns < interval_ns ? gap_ns : interval_ns;
     pthread_mutex_lock(&hb->lock);
     while (!hb->stop) {
-        hb->poked = false;
-        int64_t next_ns = bw_clock_now_ns() + interval_ns;
+        int64_t begin_ns = bw_clock_now_ns();
         pthread_mutex_unlock(&hb->lock);
         send_one(hb, false);
         pthread_mutex_lock(&hb->lock);
-        struct timespec until = {next_ns / 1000000000, next_ns % 1000000000};
-        while (!hb->stop && !hb->poked && bw_clock_now_ns() < next_ns)
-            pthread_cond_timedwait(&hb->changed, &hb->lock, &until);
+        wait_until(hb, begin_ns + gap_ns, false);
+        do
+            wait_until(hb, begin_ns + interval_ns, true);
+        while (!hb->stop && bw_clock_now_ns() < begin_ns + interval_ns && !status_changed(hb));
     }
     pthread_mutex_unlock(&hb->lock);
     send_one(hb, true);

@@ -68,6 +68,11 @@ typedef struct bw_peer {
 
 enum { BW_N_STATUS = 6 };
 
+/* What computes, in words. */
+typedef struct bw_backend {
+    char device[96], implementation[64], notice[800]; /* notice: empty = none */
+} bw_backend;
+
 struct bw_server {
     bw_server_options options; /* with defaults; strings owned */
     unsigned char token_digest[32];
@@ -79,6 +84,7 @@ struct bw_server {
     int64_t started_unix;
     pthread_mutex_t lock; /* guards all below */
     bw_engine *engine;
+    bw_backend backend;
     bool stopping;
     char load_error[500]; /* empty = none */
     bw_progress progress; /* stage points to static text */
@@ -183,6 +189,7 @@ const bw_route *bw_route_find(const char *method, const char *path, const char *
 
 void bw_watchers_tick(bw_server *server, int64_t now_ns);
 void bw_metrics_write(bw_server *server, bw_str *out);
+void bw_server_get_backend(bw_server *server, bw_backend *backend);
 /* starting, ready, busy or stopping. */
 const char *bw_server_status_name(bw_server *server);
 /* {"id":..,"model_id":..,...} of the worker contract. */
@@ -191,7 +198,7 @@ void bw_server_write_worker(bw_server *server, bw_str *out);
 /* ---- heartbeats (heartbeat.c) ---- */
 
 bw_status bw_heartbeat_start(bw_server *server, struct bw_heartbeat **heartbeat, bw_err *err);
-/* Send one soon: the status changed. NULL is allowed. */
+/* The status may have changed: if so, send one soon, but no more than two a second. NULL is allowed. */
 void bw_heartbeat_poke(struct bw_heartbeat *heartbeat);
 /* Begin the end: a last one is sent, for at most a few hundred milliseconds. Then wait for it and free. NULL is allowed
  * in both. */

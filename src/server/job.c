@@ -224,7 +224,8 @@ static void list_active(bw_job *job)
         server->active->active_link = &job->active_next;
     job->active_link = &server->active;
     server->active = job;
-    server->n_active++;
+    if (server->n_active++ == 0)
+        bw_heartbeat_poke(server->heartbeat); /* busy */
     bw_pipe_ref(&job->stream);
 }
 
@@ -237,7 +238,8 @@ static bool unlist_active(bw_job *job)
     if (job->active_next)
         job->active_next->active_link = job->active_link;
     job->active_link = NULL;
-    job->server->n_active--;
+    if (--job->server->n_active == 0)
+        bw_heartbeat_poke(job->server->heartbeat); /* idle */
     return true;
 }
 

@@ -17,18 +17,38 @@ const char *bw_server_status_name(bw_server *server)
     return name;
 }
 
+void bw_server_set_backend(bw_server *server, const char *device, const char *implementation, const char *notice)
+{
+    pthread_mutex_lock(&server->lock);
+    bw_backend *b = &server->backend;
+    snprintf(b->device, sizeof b->device, "%s", device);
+    if (implementation)
+        snprintf(b->implementation, sizeof b->implementation, "%s", implementation);
+    snprintf(b->notice, sizeof b->notice, "%s", notice ? notice : "");
+    pthread_mutex_unlock(&server->lock);
+}
+
+void bw_server_get_backend(bw_server *server, bw_backend *backend)
+{
+    pthread_mutex_lock(&server->lock);
+    *backend = server->backend;
+    pthread_mutex_unlock(&server->lock);
+}
+
 void bw_server_write_worker(bw_server *server, bw_str *out)
 {
     const bw_server_options *o = &server->options;
+    bw_backend b;
+    bw_server_get_backend(server, &b);
     bw_str_add(out, "{\"id\":");
     bw_str_add_json(out, o->worker_id, strlen(o->worker_id));
     bw_str_add(out, ",\"model_id\":");
     bw_str_add_json(out, o->model_ref, strlen(o->model_ref));
     bw_str_add(out, ",\"device\":");
-    bw_str_add_json(out, o->device, strlen(o->device));
+    bw_str_add_json(out, b.device, strlen(b.device));
     bw_str_add_format(out, ",\"port\":%u,\"status\":\"%s\",\"implementation\":", server->port,
                       bw_server_status_name(server));
-    bw_str_add_json(out, o->implementation, strlen(o->implementation));
+    bw_str_add_json(out, b.implementation, strlen(b.implementation));
     bw_str_add(out, ",\"version\":\"" BW_VERSION "\"}");
 }
 
@@ -99,10 +119,11 @@ void bw_metrics_write(bw_server *server, bw_str *out)
     double n_jobs = (double)server->n_jobs, n_gone = (double)server->n_gone, n_bytes = (double)server->n_bytes;
     double n_active = server->n_active, n_known = server->n_known, n_held = server->n_held;
     double n_refused = (double)server->n_refused;
+    bw_backend backend = server->backend;
     pthread_mutex_unlock(&server->lock);
     bw_str_add(out, "# HELP beeswax_info What runs here.\n# TYPE beeswax_info gauge\n"
                     "beeswax_info{version=\"" BW_VERSION "\",");
-    add_label(out, "device", server->options.device);
+    add_label(out, "device", backend.device);
     bw_str_add_char(out, ',');
     add_label(out, "model", server->options.model_id);
     bw_str_add(out, "} 1\n# HELP beeswax_http_responses_total Answers by class of status; 0xx: none was sent.\n"

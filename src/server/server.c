@@ -54,8 +54,7 @@ int32_t bw_server_count_active(const bw_server *server)
     X(worker_id, "worker")                                                                                             \
     X(hive_url, "")                                                                                                    \
     X(implementation, "beeswax")                                                                                       \
-    X(device, "cpu:0")                                                                                                 \
-    X(notice, "")
+    X(device, "cpu:0")
 
 static bool copy_options(bw_server_options *o, const bw_server_options *given)
 {
@@ -204,11 +203,17 @@ bw_status bw_server_start(const bw_server_options *options, bw_server **out, bw_
         return bw_fail_memory(err, sizeof *server, "the server's options");
     }
     digest_token(server);
+    bw_server_set_backend(server, server->options.device, server->options.implementation, NULL);
     bw_status status = bw_hub_new(server_tick, server, &server->hub, err);
     if (status == BW_OK)
         status = start_daemon(server, err);
-    if (status == BW_OK)
-        status = bw_heartbeat_start(server, &server->heartbeat, err);
+    if (status == BW_OK) {
+        struct bw_heartbeat *heartbeat = NULL;
+        status = bw_heartbeat_start(server, &heartbeat, err);
+        pthread_mutex_lock(&server->lock); /* there may be requests already */
+        server->heartbeat = heartbeat;
+        pthread_mutex_unlock(&server->lock);
+    }
     if (status != BW_OK) {
         bw_server_stop(server);
         return status;

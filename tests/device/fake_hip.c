@@ -1,13 +1,14 @@
 /* libamdhip64 as far as driver_hip.c knows it, on host memory: allocations, copies, modules that hold kernels named
  * "known", launches that are counted. Environment: FAKE_HIP_ARCH (gfx90a:sramecc+:xnack-), FAKE_HIP_FAIL (a function's
- * name: that function fails), FAKE_HIP_KERNELS (any: modules hold whatever is asked for), FAKE_HIP_CARDS (for each
- * card memory in GiB, whether integrated, target: "64,0,gfx90a 16,1,gfx1103"); the
+ * name: that function fails), FAKE_HIP_HANG_MS (hipInit takes so long), FAKE_HIP_KERNELS (any: modules hold whatever is
+ * asked for), FAKE_HIP_CARDS (for each card memory in GiB, whether integrated, target: "64,0,gfx90a 16,1,gfx1103"); the
  * R0600 form is always offered. What lives is counted; fake_hip_left allocations succeed, then there is no memory, as
  * there is none while fake_hip_room of them live (below 0: there always is). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../src/device/driver_hip.h"
 
@@ -63,6 +64,9 @@ const char *hipGetErrorString(int error)
 int hipInit(unsigned flags)
 {
     (void)flags;
+    const char *hang = getenv("FAKE_HIP_HANG_MS");
+    for (int ms = hang ? atoi(hang) : 0; ms > 0; ms -= 10)
+        usleep(10000);
     return result("hipInit");
 }
 

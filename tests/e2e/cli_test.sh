@@ -439,6 +439,29 @@ else
     skip 'serve: there is no curl'
 fi
 
+# ---- a driver that hangs when it is opened: the port is open, and every program can be ended
+if [ -n "$fake_hip" ]; then
+    BW_HIP_LIBRARY=$fake_hip FAKE_HIP_HANG_MS=60000
+    export BW_HIP_LIBRARY FAKE_HIP_HANG_MS
+    for signal in TERM HUP; do
+        serve "$tiny"
+        if command -v curl >/dev/null; then
+            same "$(curl -s -m 1 -o /dev/null -w '%{http_code}' "$url/health")" 200 "serve, a driver hangs: health"
+        fi
+        stop $signal
+        "$program" run "$tiny" -p x >"$dir/out" 2>"$dir/err" &
+        child=$!
+        sleep 0.3
+        begin=$(date +%s%3N)
+        kill -$signal $child
+        wait $child
+        code=$? # of the signal itself
+        if [ $code -gt 128 ] && [ $(($(date +%s%3N) - begin)) -lt 2000 ]; then pass
+        else fail "beeswax run, a driver hangs: exit code $code after SIG$signal"; fi
+    done
+    unset BW_HIP_LIBRARY FAKE_HIP_HANG_MS
+fi
+
 # ---- a real model
 if [ -n "${BW_TEST_MODEL:-}" ]; then
     run 0 run "$BW_TEST_MODEL" 'What is the capital of France?' -n 8 --temp 0; prints '[A-Za-z]'

@@ -23,6 +23,8 @@
 #include "bw_mem.h"
 #include "bw_str.h"
 
+#pragma weak bw_device_close /* only the worker's program has devices */
+
 enum { MAX_WORDS = 4096, QUEUE_EVENTS = 64 };
 
 int mock_token_us = 200, mock_load_ms = 0;
@@ -90,6 +92,7 @@ struct bw_session {
 };
 
 struct bw_engine {
+    bw_device *opened;
     pthread_mutex_t lock;
     pthread_cond_t work, events;
     pthread_t thread;
@@ -325,6 +328,7 @@ bw_status bw_engine_new(const bw_engine_options *options, bw_engine **out, bw_er
     engine->n_parallel = options->n_parallel ? options->n_parallel : 4;
     engine->n_queue = options->n_queue ? options->n_queue : 64;
     engine->n_ctx = options->n_ctx ? options->n_ctx : 4096;
+    engine->opened = options->opened;
     pthread_create(&engine->thread, NULL, engine_main, engine);
     *out = engine;
     return BW_OK;
@@ -342,6 +346,8 @@ void bw_engine_free(bw_engine *engine)
     pthread_cond_destroy(&engine->work);
     pthread_cond_destroy(&engine->events);
     pthread_mutex_destroy(&engine->lock);
+    if (engine->opened)
+        bw_device_close(engine->opened);
     bw_free(engine);
 }
 

@@ -115,6 +115,22 @@ static void expect_get(uint16_t port, const char *path, const char *text)
     answer_deinit(&a);
 }
 
+/* The same of what comes to be true within five seconds, such as which device was found. */
+static void expect_soon(uint16_t port, const char *path, const char *text)
+{
+    for (int i = 0;; i++) {
+        answer a;
+        client_ask(port, "GET", path, "", NULL, &a);
+        bool found = a.status == 200 && strstr(a.body.data, text);
+        if (!found && i == 250)
+            fail_msg("GET %s: %d %s", path, a.status, a.body.data);
+        answer_deinit(&a);
+        if (found)
+            return;
+        bw_clock_sleep_ms(20);
+    }
+}
+
 static void run_one_job(uint16_t port)
 {
     answer a, s;
@@ -188,7 +204,7 @@ static void test_founding_argv(void **state)
     wait_for_port(&c);
     run_one_job(c.port);
     expect_get(c.port, "/info", "\"model_id\":\"hf:m.gguf\",\"device\":\"cpu:0\"");
-    expect_get(c.port, "/info", "\"implementation\":\"llm-worker-rbee\"");
+    expect_get(c.port, "/info", "\"implementation\":\"llm-worker-rbee-cpu\"");
     end_with(&c, SIGINT, 0);
 }
 
@@ -249,7 +265,7 @@ static void test_backends(void **state)
     expect_exit("llm-worker-rbee", odd, NULL, 1, "", "unknown backend 'tpu'");
     child c = spawn("worker-cuda-8080", plain, NULL); /* a hive's name: the first GPU, and without one the CPU */
     wait_for_port(&c);
-    expect_get(c.port, "/v1/ready", "\"notice\":\"no GPU can be used, computing on the CPU: ");
+    expect_soon(c.port, "/v1/ready", "\"notice\":\"no GPU can be used, computing on the CPU: ");
     end_with(&c, SIGTERM, 0);
     c = spawn("llm-worker-rbee-cpu", number, NULL); /* a hive passes a number in any case */
     wait_for_port(&c);
@@ -313,7 +329,7 @@ static void test_which_card(void **state)
     const char *const number[] = {"--worker-id", "w", "--model", model, "--port", "0", "--device", "0", NULL};
     c = spawn(hive, number, NULL); /* no GPU at all: a hive passes a number in any case */
     wait_for_port(&c);
-    expect_get(c.port, "/v1/ready", "\"notice\":\"no GPU can be used, computing on the CPU: ");
+    expect_soon(c.port, "/v1/ready", "\"notice\":\"no GPU can be used, computing on the CPU: ");
     end_with(&c, SIGTERM, 0);
 }
 
@@ -409,6 +425,58 @@ static void test_signals(void **state)
     }
 }
 
+/* ---- the port opens before the GPU does ---- */
+
+/* A hive's copy on one AMD card, whose driver takes so long to open. */
+static child spawn_on_card(const char *hang_ms)
+{
+    static char kernels[128];
+    snprintf(kernels, sizeof kernels, "%s/kernels", folder);
+    const char *const argv[] = {"--worker-id", "w", "--model", model, "--port", "0", "--device", "0", NULL};
+    const char *const env[] = {"BW_HIP_LIBRARY", BW_FAKE_HIP,        "FAKE_HIP_CARDS", "24,0,gfx90a", "BW_KERNEL_DIR",
+                               kernels,          "FAKE_HIP_HANG_MS", hang_ms,          NULL};
+    child c = spawn("worker-cuda-8080", argv, env);
+    wait_for_port(&c);
+    return c;
+}
+
+static void test_slow_driver(void **state)
+{
+    (void)state;
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    for (int i = 0; i < 3; i++) { /* it hangs: the probes are answered, and the worker can be ended */
+        child c = spawn_on_card("60000");
+        expect_get(c.port, "/", "\"implementation\":\"llm-worker-rbee\"");
+        expect_get(c.port, "/health", "healthy");
+        expect_get(c.port, "/v1/ready", "\"state\":\"loading\"");
+        expect_get(c.port, "/info", "\"device\":\"unknown\"");
+        end_with(&c, numbers[i], 0);
+    }
+    child c = spawn_on_card("300"); /* it takes its time: a job that came meanwhile is run, and all is told */
+    expect_get(c.port, "/v1/ready", "\"state\":\"loading\"");
+    run_one_job(c.port);
+    expect_get(c.port, "/info", "\"device\":\"rocm:0\"");
+    expect_get(c.port, "/info", "\"implementation\":\"llm-worker-rbee-rocm\"");
+    expect_get(c.port, "/", "\"implementation\":\"llm-worker-rbee-rocm\"");
+    expect_get(c.port, "/metrics", "device=\"rocm:0\"");
+    end_with(&c, SIGTERM, 0);
+}
+
+/* Under nohup a terminal's end is not the worker's. */
+static void test_nohup(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--worker-id", "w", "--model", model, "--port", "0", NULL};
+    signal(SIGHUP, SIG_IGN);
+    child c = spawn("llm-worker-rbee-cpu", argv, NULL);
+    signal(SIGHUP, SIG_DFL);
+    wait_for_port(&c);
+    kill(c.pid, SIGHUP);
+    bw_clock_sleep_ms(100);
+    run_one_job(c.port);
+    end_with(&c, SIGTERM, 0);
+}
+
 /* ---- where models are looked for ---- */
 
 static void make_file(const char *path)
@@ -496,6 +564,12 @@ static int make_folder(void **state)
     FILE *file = fopen(bad_model, "w");
     fputs("bad", file);
     fclose(file);
+    char kernels[96];
+    snprintf(kernels, sizeof kernels, "%s/kernels/any.gfx90a.hsaco", folder);
+    make_file(kernels);
+    assert_non_null(file = fopen(kernels, "w"));
+    fputs("code", file);
+    fclose(file);
     return 0;
 }
 
@@ -522,6 +596,8 @@ int main(void)
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_token_from_environment),
+        cmocka_unit_test(test_slow_driver),
+        cmocka_unit_test(test_nohup),
         cmocka_unit_test(test_model_path),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
