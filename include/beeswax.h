@@ -217,7 +217,9 @@ BW_API bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, s
 BW_API bw_status bw_engine_detokenize(const bw_engine *engine, const int32_t *tokens, size_t n_tokens, bool special,
                                       char **text, size_t *text_bytes, bw_err *err);
 /* Renders the model's chat template (ChatML where the file has none). messages_json: an array of objects with role
- * and content; extra_json: an object with further template variables (tools, ...) or NULL. The rendered text already
+ * and content; extra_json: an object with further template variables (tools, ...) or NULL. Messages may be as OpenAI's
+ * clients write them (content null or absent, arguments of tool calls as text, role developer): they are changed to
+ * what the template wants. Tools that the template would not show are BW_E_UNSUPPORTED. The rendered text already
  * holds BOS where the template writes it: tokenize it with add_special = false, parse_special = true.
  * *text is freed with bw_free. */
 BW_API bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_json, const char *extra_json,

@@ -202,6 +202,8 @@ static bw_status parse_templates(bw_engine *e, bw_err *err)
         return bw_fail(err, status, "%s", e->chat_err.text);
     if (status != BW_OK)
         bw_log_warn("the model's chat template cannot be used: %s", e->chat_err.text);
+    else
+        BW_TRY(bw_chat_learn(e->chat, text, &e->chat_habits, err));
     text = bw_tokenizer_chat_template(e->tokenizer, "tool_use");
     if (!text)
         return BW_OK;
@@ -211,7 +213,7 @@ static bw_status parse_templates(bw_engine *e, bw_err *err)
         return bw_fail(err, status, "%s", tools_err.text);
     if (status != BW_OK)
         bw_log_warn("the model's chat template for tools cannot be used: %s", tools_err.text);
-    return BW_OK;
+    return status == BW_OK ? bw_chat_learn(e->chat_tools, text, &e->chat_tools_habits, err) : BW_OK;
 }
 
 static bw_status allocate(bw_engine *e, const bw_engine_options *o, bw_err *err)

@@ -66,6 +66,14 @@ struct bw_session {
     bw_detokenizer echo_text;
 };
 
+/* How a chat template wants messages to be written. */
+typedef struct bw_chat_habits {
+    bool null_content;    /* an assistant's message that only calls tools: content is none rather than "" */
+    bool text_arguments;  /* arguments of tool calls: JSON text rather than an object */
+    bool shows_tools;     /* tools that are given appear in the prompt */
+    bool knows_developer; /* the role */
+} bw_chat_habits;
+
 struct bw_engine {
     bw_device *device;
     bw_lm *lm;
@@ -73,6 +81,7 @@ struct bw_engine {
     bw_model_info info;
     bw_jinja *chat, *chat_tools; /* templates; chat_tools may be NULL */
     bw_err chat_err;             /* why chat is NULL */
+    bw_chat_habits chat_habits, chat_tools_habits;
     int32_t n_batch, n_queue, max_outputs;
 
     pthread_t thread;
@@ -106,6 +115,12 @@ struct bw_engine {
 
 /* scheduler.c: the engine's thread, arg is the engine. Returns when closing, with every session ended. */
 void *bw_engine_thread(void *arg);
+
+/* chat.c */
+/* What the template does with a few small conversations. BW_E_MEMORY is the only error. */
+bw_status bw_chat_learn(const bw_jinja *template, const char *source, bw_chat_habits *habits, bw_err *err);
+/* Change messages, an array of objects, to what the template wants. BW_E_MEMORY is the only error. */
+bw_status bw_chat_shape(const bw_chat_habits *habits, json_t *messages, bw_err *err);
 
 /* session.c */
 /* A session from a request, not queued yet. */

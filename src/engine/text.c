@@ -125,15 +125,20 @@ bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_js
         status = check_messages(messages, err);
     if (status == BW_OK && extra_json)
         status = parse_json(extra_json, "the template's variables", false, &extra, err);
+    bool tools = json_array_size(json_object_get(extra, "tools")) > 0, own = tools && engine->chat_tools;
+    const bw_jinja *template = own ? engine->chat_tools : engine->chat;
+    const bw_chat_habits *habits = own ? &engine->chat_tools_habits : &engine->chat_habits;
+    if (status == BW_OK && !template)
+        status = bw_fail(err, engine->chat_err.status, "the model's chat template cannot be used: %s",
+                         engine->chat_err.text);
+    if (status == BW_OK && tools && !habits->shows_tools)
+        status = bw_fail(err, BW_E_UNSUPPORTED, "the model's chat template has no place for tools: leave them out");
+    if (status == BW_OK)
+        status = bw_chat_shape(habits, messages, err);
     if (status == BW_OK)
         status = make_context(engine, messages, extra, add_generation_prompt, &context, err);
-    if (status == BW_OK) {
-        bool tools = engine->chat_tools && json_array_size(json_object_get(context, "tools")) > 0;
-        const bw_jinja *template = tools ? engine->chat_tools : engine->chat;
-        status = template ? bw_jinja_render(template, context, bw_clock_unix_s(), &str, err)
-                          : bw_fail(err, engine->chat_err.status, "the model's chat template cannot be used: %s",
-                                    engine->chat_err.text);
-    }
+    if (status == BW_OK)
+        status = bw_jinja_render(template, context, bw_clock_unix_s(), &str, err);
     json_decref(context);
     json_decref(extra);
     json_decref(messages);

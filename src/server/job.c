@@ -103,8 +103,11 @@ static bw_status prepare_prompts(bw_job *job, bw_engine *engine, bw_err *err)
     char *text = NULL;
     size_t n_bytes = 0;
     if (ask->api == BW_ASK_CHAT && !ask->prompts[0].text) {
-        BW_TRY(bw_engine_render_chat(engine, ask->messages_json, ask->extra_json, ask->add_generation_prompt, &text,
-                                     &n_bytes, err));
+        bw_status status = bw_engine_render_chat(engine, ask->messages_json, ask->extra_json,
+                                                 ask->add_generation_prompt, &text, &n_bytes, err);
+        if (status == BW_E_UNSUPPORTED) /* what it says of a template without a place for tools */
+            job->bad_param = "tools";
+        BW_TRY(status);
         BW_TRY(keep_text(job, text, n_bytes, &ask->prompts[0], err));
     }
     for (size_t i = 0; ask->echo && i < job->n_choices; i++) {

@@ -271,6 +271,8 @@ static void test_chat_body(void **state)
     bw_ask_deinit(&ask);
     static const char *const bad[][2] = {
         {"{}", "'messages' is missing"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":{}}]}", "messages[0]: 'tool_calls'"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{}}]}]}", "'name'"},
         {"{\"messages\":[]}", "at least one"},
         {"{\"messages\":[1]}", "messages[0]"},
         {"{\"messages\":[{\"content\":\"a\"}]}", "'role'"},
@@ -285,6 +287,58 @@ static void test_chat_body(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(chat(bad[i][0], &ask), 400, bad[i][1]);
+    static const char *const kept[] = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        char body[200], words[80];
+        snprintf(body, sizeof body,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"chat_template_kwargs\":{\"%s\":[]}}",
+                 kept[i]);
+        snprintf(words, sizeof words, "may not set '%s'", kept[i]);
+        assert_refused(chat(body, &ask), 400, words);
+    }
+}
+
+/* One message each: what its JSON holds afterwards. */
+static void test_messages(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]",
+         "\"content\":null,\"tool_calls\":[{"},
+        {"\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]", "\"content\":null"},
+        {"\"content\":null", "\"content\":null"},
+        {"\"name\":\"x\"", "\"content\":null"},
+        {"\"content\":null,\"refusal\":\"no\"", "\"content\":\"no\""},
+        {"\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"},{\"type\":\"text\",\"text\":\" way\"}]",
+         "\"content\":\"no way\""},
+        {"\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},\"b\",{\"type\":\"output_text\",\"text\":\"c\"}]",
+         "\"content\":\"abc\""},
+        {"\"content\":[]", "\"content\":\"\""},
+        {"\"content\":null,\"function_call\":{\"name\":\"f\",\"arguments\":\"{}\"}",
+         "\"tool_calls\":[{\"id\":\"call00000\",\"type\":\"function\",\"function\":{\"name\":\"f\""},
+    };
+    bw_ask ask;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char body[400];
+        snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"assistant\",%s}]}", rows[i][0]);
+        if (!chat(body, &ask))
+            fail_msg("%s: %s", body, reply.body.data);
+        if (!strstr(ask.messages_json, rows[i][1]))
+            fail_msg("%s lacks %s", ask.messages_json, rows[i][1]);
+        bw_ask_deinit(&ask);
+    }
+    assert_true(chat("{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[]},"
+                     "{\"role\":\"tool\",\"content\":[{\"type\":\"text\",\"text\":\"r\"}]}]}",
+                     &ask));
+    assert_null(strstr(ask.messages_json, "tool_calls")); /* none is not the same as an empty list to templates */
+    assert_non_null(strstr(ask.messages_json, "\"content\":\"r\""));
+    bw_ask_deinit(&ask);
+    assert_true(chat("{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"function_call\":{\"name\":\"f\"}},"
+                     "{\"role\":\"function\",\"name\":\"f\",\"content\":\"r\"}]}",
+                     &ask));
+    assert_non_null(strstr(ask.messages_json, "\"role\":\"tool\""));
+    assert_non_null(strstr(ask.messages_json, "\"tool_call_id\":\"call00000\""));
+    bw_ask_deinit(&ask);
 }
 
 /* The n-th allocation fails, for every n: a whole answer each time, nothing left behind. */
@@ -337,8 +391,8 @@ int main(void)
         cmocka_unit_test(test_flat_everything), cmocka_unit_test(test_flat_ranges),
         cmocka_unit_test(test_operations),      cmocka_unit_test(test_hostile_json),
         cmocka_unit_test(test_completion_body), cmocka_unit_test(test_completion_errors),
-        cmocka_unit_test(test_chat_body),       cmocka_unit_test(test_failing_memory),
-        cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_chat_body),       cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_failing_memory),  cmocka_unit_test(test_sha256),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     bw_reply_deinit(&reply);
