@@ -1,6 +1,7 @@
 /* The tests' HTTP client; see client.h. */
 #include "client.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +10,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bw_clock.h"
 #include "bw_mem.h"
 
 int client_timeout_s = 10;
 
-int client_connect_to(const char *host, uint16_t port)
+static bool bind_to(int fd, const char *source)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    if (!source)
+        return true;
+    return inet_pton(AF_INET, source, &address.sin_addr) == 1 &&
+           bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+}
+
+int client_connect_from(const char *source, const char *host, uint16_t port)
 {
     char service[8];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -28,13 +39,18 @@ int client_connect_to(const char *host, uint16_t port)
             continue;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-        if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
+        if (!bind_to(fd, source) || connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
             close(fd);
             fd = -1;
         }
     }
     freeaddrinfo(list);
     return fd;
+}
+
+int client_connect_to(const char *host, uint16_t port)
+{
+    return client_connect_from(NULL, host, port);
 }
 
 int client_connect(uint16_t port)
@@ -60,6 +76,7 @@ typedef struct reader {
     int fd;
     char data[8192];
     size_t pos, len;
+    const char *mark; /* NULL, or what is waited for */
 } reader;
 
 static int next_byte(reader *in)
@@ -97,6 +114,10 @@ static bool read_bytes(reader *in, answer *out, uint64_t n_bytes, const char *st
         if (c < 0)
             return false;
         bw_str_add_char(&out->body, (char)c);
+        if (in->mark && c == in->mark[strlen(in->mark) - 1] && strstr(out->body.data, in->mark)) {
+            out->seen_ns = bw_clock_now_ns();
+            in->mark = NULL;
+        }
         if (stop && c == stop[strlen(stop) - 1] && strstr(out->body.data, stop))
             return false;
     }
@@ -122,10 +143,10 @@ static bool read_chunks(reader *in, answer *out, const char *stop)
     }
 }
 
-void client_read(int fd, answer *out, const char *stop)
+static void read_answer(int fd, answer *out, const char *stop, const char *mark)
 {
     *out = (answer){0};
-    reader in = {.fd = fd};
+    reader in = {.fd = fd, .mark = mark};
     do {
         if (!read_head(&in, out) || strncmp(out->head, "HTTP/1.", 7) != 0)
             return;
@@ -142,6 +163,16 @@ void client_read(int fd, answer *out, const char *stop)
     bw_free(coding);
     if (!out->body.data)
         bw_str_add(&out->body, "");
+}
+
+void client_read(int fd, answer *out, const char *stop)
+{
+    read_answer(fd, out, stop, NULL);
+}
+
+void client_read_marked(int fd, answer *out, const char *mark)
+{
+    read_answer(fd, out, NULL, mark);
 }
 
 void client_ask(uint16_t port, const char *method, const char *path, const char *headers, const char *body, answer *out)

@@ -1,6 +1,7 @@
 /* Load from many clients; see load.h. */
 #include "load.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct load_client {
     load_result result;
     bw_rng rng;
     int64_t until_ns;
+    char address[40]; /* "": any */
 } load_client;
 
 static void note_wrong(load_client *c, const char *what, const answer *a)
@@ -27,11 +29,37 @@ static void note_wrong(load_client *c, const char *what, const answer *a)
                  a->body.data ? a->body.data : "");
 }
 
+static const double first_step_ms = 0.1, step_factor = 1.05;
+
+void load_note_first_token(load_result *result, double ms)
+{
+    double step = ms > first_step_ms ? ceil(log(ms / first_step_ms) / log(step_factor)) : 0;
+    result->first_tokens[step < LOAD_STEPS - 1 ? (int)step : LOAD_STEPS - 1]++;
+    result->n_first++;
+}
+
+double load_first_token_ms(const load_result *result, double share)
+{
+    int64_t n = 0, wanted = (int64_t)ceil(share * (double)result->n_first);
+    for (int i = 0; i < LOAD_STEPS && result->n_first > 0; i++) {
+        n += result->first_tokens[i];
+        if (n >= wanted)
+            return first_step_ms * pow(step_factor, i);
+    }
+    return 0;
+}
+
+/* A connection as this client makes it; -1 when there is none. */
+static int connect_client(const load_client *c)
+{
+    return client_connect_from(*c->address ? c->address : NULL, c->options->host, c->options->port);
+}
+
 /* Send a request on a new connection; -1 when there is none. */
 static int send_request(load_client *c, const char *method, const char *path, const char *body)
 {
     c->result.n_requests++;
-    int fd = client_connect_to(c->options->host, c->options->port);
+    int fd = connect_client(c);
     if (fd < 0)
         return -1;
     bw_str text = {0};
@@ -67,8 +95,10 @@ static int pick_tokens(load_client *c)
     return 1 + (int)bw_rng_below(&c->rng, (uint64_t)c->options->max_tokens);
 }
 
-/* Read an accepted answer to its end, or hang up within it. */
-static void take_answer(load_client *c, int fd, const char *const *ends, const char *what)
+/* Read an accepted answer to its end, or hang up within it. start_ns: when it was asked for; 0: that is not measured.
+ * mark: what its first token looks like, NULL where it does not come token by token. */
+static void take_answer(load_client *c, int fd, const char *const *ends, const char *what, int64_t start_ns,
+                        const char *mark)
 {
     answer a;
     if (bw_rng_below(&c->rng, 4) == 0) {
@@ -81,8 +111,10 @@ static void take_answer(load_client *c, int fd, const char *const *ends, const c
         c->result.n_hung_up++;
         return;
     }
-    client_read(fd, &a, NULL);
+    client_read_marked(fd, &a, mark);
     close(fd);
+    if (start_ns > 0 && a.seen_ns > 0)
+        load_note_first_token(&c->result, (double)(a.seen_ns - start_ns) / 1e6);
     if (a.status == 503) {
         c->result.n_refused++;
     } else {
@@ -106,6 +138,7 @@ static void do_job(load_client *c)
     bw_str body = {0};
     answer a;
     bool tagged = bw_rng_below(&c->rng, 2);
+    int64_t start_ns = bw_clock_now_ns();
     bw_str_add(&body, tagged ? "{\"operation\":\"infer\",\"prompt\":\"" : "{\"prompt\":\"");
     make_prompt(c, &body);
     bw_str_add_format(&body, "\",\"max_tokens\":%d,\"temperature\":0.8}", pick_tokens(c));
@@ -128,10 +161,16 @@ static void do_job(load_client *c)
             c->result.n_cancelled++;
             answer_deinit(&d);
         }
+        if (fate == 2 && c->options->wait_ms > 0) { /* come for it later: it is kept until it has been read */
+            bw_clock_sleep_ms((int64_t)bw_rng_below(&c->rng, (uint64_t)c->options->wait_ms));
+            c->result.n_waited++;
+            start_ns = 0;
+        }
         if (fate != 1) { /* 1: never ask for it */
             int fd = send_request(c, "GET", url, NULL);
             if (fd >= 0)
-                take_answer(c, fd, ends, "stream");
+                take_answer(c, fd, ends, start_ns == 0 ? "stream of a job that waited" : "stream",
+                            fate == 0 ? 0 : start_ns, "\"type\":\"token\"");
             else
                 note_wrong(c, "no connection for a stream", &a);
         }
@@ -150,10 +189,14 @@ static void do_openai(load_client *c)
     make_prompt(c, &body);
     bw_str_add_format(&body, "%s,\"max_tokens\":%d,\"n\":%d,\"stream\":%s}", chat ? "\"}]" : "\"", pick_tokens(c),
                       1 + (int)bw_rng_below(&c->rng, 2), streamed ? "true" : "false");
+    int64_t start_ns = bw_clock_now_ns();
     int fd = send_request(c, "POST", chat ? "/v1/chat/completions" : "/v1/completions", body.data);
     answer none = {0};
     if (fd >= 0)
-        take_answer(c, fd, streamed ? stream : whole, chat ? "chat" : "completion");
+        take_answer(c, fd, streamed ? stream : whole, chat ? "chat" : "completion", streamed ? start_ns : 0,
+                    !streamed ? NULL
+                    : chat    ? "\"content\":\""
+                              : "\"text\":\"");
     else
         note_wrong(c, "no connection", &none);
     bw_str_deinit(&body);
@@ -162,7 +205,7 @@ static void do_openai(load_client *c)
 /* Bytes that are no request, or half of one. The server may answer 4xx or close. */
 static void do_rubbish(load_client *c)
 {
-    int fd = client_connect_to(c->options->host, c->options->port);
+    int fd = connect_client(c);
     char bytes[512];
     c->result.n_requests++;
     if (fd < 0)
@@ -227,6 +270,28 @@ static void *client_main(void *arg)
     return NULL;
 }
 
+void load_add(load_result *sum, const load_result *r)
+{
+    sum->n_requests += r->n_requests;
+    sum->n_accepted += r->n_accepted;
+    sum->n_answered += r->n_answered;
+    sum->n_cancelled += r->n_cancelled;
+    sum->n_hung_up += r->n_hung_up;
+    sum->n_refused += r->n_refused;
+    sum->n_bad += r->n_bad;
+    sum->n_waited += r->n_waited;
+    if (r->n_wrong && !sum->n_wrong)
+        memcpy(sum->first_wrong, r->first_wrong, sizeof sum->first_wrong);
+    sum->n_wrong += r->n_wrong;
+    if (r->slowest_ms > sum->slowest_ms) {
+        sum->slowest_ms = r->slowest_ms;
+        sum->slowest_kind = r->slowest_kind;
+    }
+    sum->n_first += r->n_first;
+    for (int i = 0; i < LOAD_STEPS; i++)
+        sum->first_tokens[i] += r->first_tokens[i];
+}
+
 void load_run(const load_options *options, load_result *result)
 {
     *result = (load_result){0};
@@ -239,26 +304,14 @@ void load_run(const load_options *options, load_result *result)
         c->options = options;
         c->until_ns = bw_clock_now_ns() + (int64_t)(options->seconds * 1e9);
         bw_rng_init(&c->rng, options->seed + (uint64_t)started);
+        if (options->own_addresses)
+            snprintf(c->address, sizeof c->address, "127.1.%d.%d", started / 250 % 250, started % 250 + 1);
         if (pthread_create(&threads[started], NULL, client_main, c) != 0)
             break;
     }
     for (int i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
-        const load_result *r = &clients[i].result;
-        result->n_requests += r->n_requests;
-        result->n_accepted += r->n_accepted;
-        result->n_answered += r->n_answered;
-        result->n_cancelled += r->n_cancelled;
-        result->n_hung_up += r->n_hung_up;
-        result->n_refused += r->n_refused;
-        result->n_bad += r->n_bad;
-        if (r->n_wrong && !result->n_wrong)
-            memcpy(result->first_wrong, r->first_wrong, sizeof result->first_wrong);
-        result->n_wrong += r->n_wrong;
-        if (r->slowest_ms > result->slowest_ms) {
-            result->slowest_ms = r->slowest_ms;
-            result->slowest_kind = r->slowest_kind;
-        }
+        load_add(result, &clients[i].result);
     }
     free(clients);
     free(threads);
