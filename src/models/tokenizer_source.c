@@ -31,35 +31,71 @@ static bw_status read_beside(const bw_source *source, const char *name, size_t m
     return status;
 }
 
+/* A value as text of our own memory; NULL when there is none. */
+static char *dump(const json_t *json)
+{
+    char *text = json_dumps(json, JSON_COMPACT), *copy = text ? bw_strdup(text) : NULL;
+    json_malloc_t json_malloc;
+    json_free_t json_free;
+    json_get_alloc_funcs(&json_malloc, &json_free);
+    json_free(text);
+    return copy;
+}
+
+/* Set a member of an object in text; *text NULL is an empty object. Takes over value; BW_E_FORMAT says only that. */
+static bw_status set_member(char **text, size_t *n_bytes, const char *what, const char *key, json_t *value, bw_err *err)
+{
+    json_error_t json_error;
+    bool no_memory = false;
+    json_t *json = *text ? bw_json_load(*text, *n_bytes, 0, &json_error, &no_memory) : json_object();
+    bool is_object = json_is_object(json);
+    char *copy = is_object && json_object_set(json, key, value) == 0 ? dump(json) : NULL;
+    json_decref(json);
+    json_decref(value);
+    if (!copy && *text && !no_memory && !is_object)
+        return bw_fail(err, BW_E_FORMAT, "%s is no JSON object", what);
+    if (!copy)
+        return bw_fail_memory(err, *n_bytes, what);
+    bw_free(*text);
+    *text = copy;
+    *n_bytes = strlen(copy);
+    return BW_OK;
+}
+
 /* Put the text of chat_template.jinja into the tokenizer's configuration. */
 static bw_status merge_template(char **config, size_t *config_bytes, const char *template_text, size_t template_bytes,
                                 bw_err *err)
 {
-    json_error_t json_error;
-    bool no_memory = false;
     bw_json_init();
-    json_t *json = *config ? bw_json_load(*config, *config_bytes, 0, &json_error, &no_memory) : json_object();
-    if (no_memory)
-        return bw_fail_memory(err, *config_bytes, "tokenizer_config.json");
     json_t *text = json_stringn(template_text, template_bytes);
-    if (!json_is_object(json) || !text || json_object_set_new(json, "chat_template", text) != 0) {
+    if (!text)
+        return bw_fail(err, BW_E_FORMAT, "chat_template.jinja is not UTF-8");
+    return set_member(config, config_bytes, "tokenizer_config.json", "chat_template", text, err);
+}
+
+/* The end tokens of config.json count where generation_config.json names none: a number or an array, also within the
+ * text part of a model of several kinds of input. */
+static bw_status merge_ends(const bw_source *source, char **generation, size_t *generation_bytes, bw_err *err)
+{
+    static const char key[] = "eos_token_id";
+    json_t *ends = json_object_get(source->text, key);
+    if (!ends || json_is_null(ends))
+        ends = json_object_get(source->config, key);
+    if (!ends || json_is_null(ends))
+        return BW_OK;
+    if (*generation) {
+        json_error_t json_error;
+        bool no_memory = false;
+        json_t *json = bw_json_load(*generation, *generation_bytes, 0, &json_error, &no_memory);
+        const json_t *own = json_object_get(json, key);
+        bool settled = !json_is_object(json) || (own && !json_is_null(own)); /* what is no object is told of later */
         json_decref(json);
-        return bw_fail(err, BW_E_FORMAT,
-                       "tokenizer_config.json is no JSON object, or chat_template.jinja is not UTF-8");
+        if (no_memory)
+            return bw_fail_memory(err, *generation_bytes, "generation_config.json");
+        if (settled)
+            return BW_OK;
     }
-    char *dumped = json_dumps(json, JSON_COMPACT);
-    json_decref(json);
-    char *copy = dumped ? bw_strdup(dumped) : NULL;
-    json_malloc_t json_malloc;
-    json_free_t json_free;
-    json_get_alloc_funcs(&json_malloc, &json_free);
-    json_free(dumped);
-    if (!copy)
-        return bw_fail_memory(err, template_bytes, "a chat template");
-    bw_free(*config);
-    *config = copy;
-    *config_bytes = strlen(copy);
-    return BW_OK;
+    return set_member(generation, generation_bytes, "generation_config.json", key, json_incref(ends), err);
 }
 
 /* Without tokenizer.json a model computes, but no text can be read: fine for one that has no vocabulary, an oversight
@@ -98,6 +134,8 @@ static bw_status load_json(const bw_source *source, bw_tokenizer **tokenizer, bw
             status = read_beside(source, "generation_config.json", MAX_SMALL_BYTES, &generation, &n_generation, err);
         if (status == BW_OK)
             status = read_beside(source, "chat_template.jinja", MAX_SMALL_BYTES, &template_text, &n_template, err);
+        if (status == BW_OK)
+            status = merge_ends(source, &generation, &n_generation, err);
         if (status == BW_OK && template_text)
             status = merge_template(&config, &n_config, template_text, n_template, err);
         if (status == BW_OK)

@@ -11,6 +11,7 @@
 #include "bw_recognise.h"
 #include "bw_str.h"
 #include "model.h"
+#include "tokenizer_source.h"
 #include "../formats/raw.h"
 
 static char folder[200];
@@ -255,6 +256,50 @@ static void configurations(void **state)
     assert_int_equal(bw_lm_file_open(folder, &file, &err), BW_E_FORMAT);
 }
 
+/* Which of the tokens a to f end a generation, as letters. */
+static void expect_ends(const char *config, const char *generation, const char *want)
+{
+    bw_err err = {0};
+    bw_source source;
+    bw_tokenizer *t = NULL;
+    char got[8] = "", text[400], path[300];
+    snprintf(text, sizeof text, "{\"architectures\":[\"LlamaForCausalLM\"]%s}", config);
+    write_text("config.json", text);
+    path_of("generation_config.json", path);
+    if (generation)
+        write_text("generation_config.json", generation);
+    assert_ok(bw_source_open(folder, &source, &err), err);
+    assert_ok(bw_source_load_tokenizer(&source, &t, &err), err);
+    for (int32_t i = 0; i < 6; i++)
+        if (bw_tokenizer_is_eos(t, i))
+            got[strlen(got)] = "abcdef"[i];
+    if (strcmp(got, want) != 0)
+        fail_msg("%s with %s: ends are \"%s\", not \"%s\"", config, generation, got, want);
+    bw_tokenizer_free(t);
+    bw_source_close(&source);
+    unlink(path);
+}
+
+static void end_tokens(void **state)
+{
+    (void)state;
+    char path[300];
+    write_model(EMBD, NULL, NULL);
+    write_text("tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"d\":3,\"e\":4,"
+                                 "\"f\":5},\"merges\":[]},\"added_tokens\":[]}");
+    expect_ends("", NULL, "");
+    expect_ends(",\"eos_token_id\":2", NULL, "c");
+    expect_ends(",\"eos_token_id\":[2,4]", NULL, "ce");
+    expect_ends(",\"eos_token_id\":[2,4]", "{}", "ce");
+    expect_ends(",\"eos_token_id\":[2,4]", "{\"eos_token_id\":null,\"temperature\":1}", "ce");
+    expect_ends(",\"eos_token_id\":[2,4]", "{\"eos_token_id\":1}", "b");
+    expect_ends(",\"eos_token_id\":null,\"text_config\":{\"eos_token_id\":[0,5]}", NULL, "af");
+    expect_ends(",\"eos_token_id\":3,\"text_config\":{\"eos_token_id\":null}", NULL, "d");
+    expect_ends(",\"eos_token_id\":99", NULL, ""); /* beyond the vocabulary */
+    path_of("tokenizer.json", path);
+    unlink(path);
+}
+
 /* Without architectures model_type says which it is. */
 static void model_types(void **state)
 {
@@ -381,8 +426,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rope_of_gguf),     cmocka_unit_test(configurations), cmocka_unit_test(gemma_defaults),
-        cmocka_unit_test(formats_by_bytes), cmocka_unit_test(model_types),
+        cmocka_unit_test(rope_of_gguf),   cmocka_unit_test(configurations),   cmocka_unit_test(end_tokens),
+        cmocka_unit_test(gemma_defaults), cmocka_unit_test(formats_by_bytes), cmocka_unit_test(model_types),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
