@@ -10,4 +10,11 @@
  * HF_HUB_CACHE and HF_HOME are honoured. *path is freed with bw_free. BW_E_NOT_FOUND names the places. */
 bw_status bw_model_path_find(const char *model, char **path, bw_err *err);
 
+/* What clients are told: an id as it is; of a path or a file's name the last part without its ending, where that says
+ * nothing ("model.gguf" in a store, a snapshot of Hugging Face's cache) the part before it. Freed with bw_free; NULL
+ * when there is no memory. */
+char *bw_model_name(const char *model);
+/* Take the folder of path (as found) out of a sentence, in place, for those who need not know it. */
+void bw_model_hide_folder(char *text, const char *path);
+
 #endif

@@ -37,8 +37,9 @@ static const cli_option options[] = {
     {"token", 0, CLI_TEXT, offsetof(serve_settings, token), "TEXT",
      "clients must send \"Authorization: Bearer TEXT\" (default: $LLORCH_API_TOKEN, which ps does not show)", 0, 0,
      NULL},
-    {"name", 0, CLI_TEXT, offsetof(serve_settings, name), "TEXT", "the model's name for clients (default: MODEL)", 0, 0,
-     NULL},
+    {"alias", 0, CLI_TEXT, offsetof(serve_settings, name), "TEXT",
+     "the model's name for clients (default: the file's, without folder and ending)", 0, 0, NULL},
+    {"name", 0, CLI_TEXT, offsetof(serve_settings, name), "TEXT", "the same as --alias", 0, 0, NULL},
     {"parallel", 0, CLI_I32, offsetof(serve_settings, n_parallel), "N", "requests computed together (default 4)", 1, 64,
      NULL},
     {"queue", 0, CLI_I32, offsetof(serve_settings, n_queue), "N",
@@ -100,8 +101,9 @@ static void *load_main(void *arg)
         bw_server_set_backend(s->server, info.device, NULL, NULL);
         bw_server_set_engine(s->server, s->engine);
     } else {
-
-        bw_server_set_load_error(s->server, s->err.text);
+        bw_err told = s->err;
+        bw_model_hide_folder(told.text, s->path);
+        bw_server_set_load_error(s->server, told.text);
     }
     pthread_kill(s->main_thread, SIGUSR1);
     return NULL;
@@ -122,10 +124,16 @@ static bw_status start(service *s, const char *model, bw_err *err)
     o.port = (uint16_t)settings->port;
     o.token = token;
     o.device = settings->engine.device ? settings->engine.device : "unknown"; /* until it is open */
-    o.model_id = settings->name ? settings->name : model;
+    char *name = settings->name ? bw_strdup(settings->name) : bw_model_name(model);
+    if (!name)
+        return bw_fail_memory(err, strlen(model), "the model's name");
+    o.model_id = name;
     o.no_cors = settings->no_cors;
     o.no_request_log = settings->no_request_log;
-    BW_TRY(bw_server_start(&o, &s->server, err));
+    bw_status status = bw_server_start(&o, &s->server, err);
+    bw_free(name);
+    if (status != BW_OK)
+        return status;
     cli_note("http://%s%s%s:%u  (OpenAI: /v1/chat/completions, /v1/completions; Ctrl-C ends)\n",
              strchr(o.host, ':') ? "[" : "", o.host, strchr(o.host, ':') ? "]" : "",
              (unsigned)bw_server_port(s->server));

@@ -29,7 +29,7 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2, STOP_MS = 1600 };
 
 typedef struct worker_args {
     const char *name; /* the program's, without its folder */
-    const char *worker_id, *model, *model_ref, *port, *hive_url, *queen_url, *callback_url;
+    const char *worker_id, *model, *model_ref, *alias, *port, *hive_url, *queen_url, *callback_url;
     const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
     const char *threads, *ctx, *parallel, *gpu_layers;
     bool local_mode, require_gpu, help, version;
@@ -46,6 +46,8 @@ static const char usage_text[] =
     "  --model MODEL          a .gguf or .safetensors file, a directory, or an id such as org/repo:file.gguf\n"
     "  --port PORT            port to listen on (0 = any free one)\n"
     "  --model-ref REF        the model's name in heartbeats [default: MODEL]\n"
+    "  --alias NAME           the model's name in answers [default: MODEL, of a path the file's name without its "
+    "ending]\n"
     "  --hive-url URL         where heartbeats go (also --queen-url, --callback-url) [default: nowhere]\n"
     "  --backend NAME         cpu, rocm or cuda [default: from the program's name; under a name that says nothing the\n"
     "                         first GPU that can be used, else the CPU]\n"
@@ -172,6 +174,7 @@ static int parse_args(int argc, char **argv, worker_args *a)
         {"--worker-id", &a->worker_id, NULL},
         {"--model", &a->model, NULL},
         {"--model-ref", &a->model_ref, NULL},
+        {"--alias", &a->alias, NULL},
         {"--port", &a->port, NULL},
         {"--hive-url", &a->hive_url, NULL},
         {"--queen-url", &a->queen_url, NULL},
@@ -446,6 +449,7 @@ static void *load_main(void *arg)
         bw_log_info("model ready after %.2f s: %s", (double)(bw_clock_now_ns() - start) / 1e9, w->path);
         bw_server_set_engine(w->server, engine);
     } else if (!w->stopping) {
+        bw_model_hide_folder(err.text, w->path);
         bw_server_set_load_error(w->server, err.text[0] ? err.text : bw_status_name(status));
     }
     pthread_mutex_unlock(&w->lock);
@@ -463,15 +467,23 @@ static bw_status start_server(worker *w, bw_err *err)
     options.host = a->local_mode ? "127.0.0.1" : "0.0.0.0";
     options.port = a->port_number;
     options.token = token;
-    options.model_id = a->model;
-    options.model_ref = a->model_ref ? a->model_ref : a->model;
+    char *name = a->alias ? bw_strdup(a->alias) : bw_model_name(a->model);
+    char *shown = a->alias || !a->model_ref ? NULL : bw_model_name(a->model_ref);
+    options.model_id = name;
+    options.model_ref = a->model_ref ? a->model_ref : a->model; /* the hive's own words */
+    options.info_model_id = shown ? shown : name;
     options.worker_id = a->worker_id;
     options.hive_url = a->hive_url ? a->hive_url : a->queen_url ? a->queen_url : a->callback_url;
     options.device = w->backend->kind ? w->backend->kind : "unknown"; /* until it is open */
     if (strcmp(options.device, "cpu") == 0)
         options.device = "cpu:0";
     options.implementation = implementation_of(options.device);
-    BW_TRY(bw_server_start(&options, &w->server, err));
+    bw_status status =
+        name ? bw_server_start(&options, &w->server, err) : bw_fail_memory(err, strlen(a->model), "the model's name");
+    bw_free(name);
+    bw_free(shown);
+    if (status != BW_OK)
+        return status;
     bw_log_info("listening on http://%s:%u", options.host, bw_server_port(w->server));
     if (open && !a->local_mode)
         bw_log_warn("NO TOKEN: anyone who reaches port %u of this machine may use this worker. Set LLORCH_API_TOKEN, "

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "bw_map.h"
@@ -175,4 +176,81 @@ bw_status bw_model_path_find(const char *model, char **path, bw_err *err)
                        "beeswax's (~/.cache/beeswax/models) nor the Hugging Face cache holds it",
                        model);
     return *path ? BW_OK : bw_fail_memory(err, strlen(model), "a model's path");
+}
+
+/* ---- names for clients ---- */
+
+/* How many of n bytes are left without an ending, and without what numbers the parts of a split file. */
+static size_t without_ending(const char *name, size_t n)
+{
+    static const char *const endings[] = {".gguf", ".safetensors"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t k = strlen(endings[i]);
+        if (n > k && strncasecmp(name + n - k, endings[i], k) == 0)
+            n -= k;
+    }
+    static const char part[] = "-00001-of-";
+    const size_t k = sizeof part - 1 + 5;
+    if (n > k && strncmp(name + n - k, part, sizeof part - 1) == 0)
+        n -= k;
+    return n;
+}
+
+static bool is_path(const char *model)
+{
+    return *model == '/' || *model == '.' || *model == '~' || access(model, F_OK) == 0;
+}
+
+/* The n bytes at the end of path[*end] behind the last slash; *end moves to before that slash. */
+static const char *take_last(const char *path, size_t *end, size_t *n)
+{
+    while (*end > 0 && path[*end - 1] == '/')
+        --*end;
+    size_t stop = *end;
+    while (*end > 0 && path[*end - 1] != '/')
+        --*end;
+    *n = stop - *end;
+    return path + *end;
+}
+
+char *bw_model_name(const char *model)
+{
+    char *whole = NULL;
+    if (!is_path(model))
+        return strchr(model, '/') || strchr(model, ':') ? bw_strdup(model)
+                                                        : bw_strndup(model, without_ending(model, strlen(model)));
+    if (*model == '.' && (whole = realpath(model, NULL)))
+        model = whole;
+    size_t end = strlen(model), n, n_before;
+    const char *name = take_last(model, &end, &n), *last = name;
+    n = without_ending(name, n);
+    const char *before = take_last(model, &end, &n_before);
+    char *out;
+    const char *snapshot = strstr(model, "/snapshots/"), *repo = snapshot;
+    while (repo && repo > model && repo[-1] != '/')
+        repo--;
+    if (snapshot && bw_str_starts(repo, "models--") && strchr(snapshot + 11, '/') == NULL) { /* a whole repository */
+        out = bw_strndup(repo + 8, (size_t)(snapshot - repo) - 8);
+        char *dashes = out ? strstr(out, "--") : NULL;
+        if (dashes) {
+            *dashes = '/';
+            memmove(dashes + 1, dashes + 2, strlen(dashes + 2) + 1);
+        }
+    } else if (n == 5 && strncmp(last, "model", 5) == 0 && n_before > 0) {
+        out = bw_strndup(before, n_before);
+    } else {
+        out = n > 0 ? bw_strndup(name, n) : bw_strdup("model");
+    }
+    free(whole);
+    return out;
+}
+
+void bw_model_hide_folder(char *text, const char *path)
+{
+    size_t n = path ? strlen(path) : 0;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    for (char *at = text; n > 1 && *at; at++)
+        while (strncmp(at, path, n) == 0)
+            memmove(at, at + n, strlen(at + n) + 1);
 }

@@ -74,7 +74,7 @@ HANDLER(info)
     bw_engine *engine = server->engine;
     pthread_mutex_unlock(&server->lock);
     bw_str_add(out, "{\"worker\":");
-    bw_server_write_worker(server, out);
+    bw_server_write_worker(server, server->options.info_model_id, out);
     if (engine) {
         bw_model_info m = {0};
         bw_engine_info(engine, &m);

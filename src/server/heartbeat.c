@@ -48,7 +48,7 @@ static void send_one(struct bw_heartbeat *hb, bool last)
     bw_clock_rfc3339(now);
     hb->told = bw_server_status_name(hb->server); /* before the body: what changes in between is told again */
     bw_str_add(&body, "{\"worker\":");
-    bw_server_write_worker(hb->server, &body);
+    bw_server_write_worker(hb->server, hb->server->options.model_ref, &body);
     bw_str_add_format(&body, ",\"timestamp\":\"%s\"}", now);
     CURL *curl = curl_easy_init();
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");

@@ -193,7 +193,7 @@ void bw_server_get_backend(bw_server *server, bw_backend *backend);
 /* starting, ready, busy or stopping. */
 const char *bw_server_status_name(bw_server *server);
 /* {"id":..,"model_id":..,...} of the worker contract. */
-void bw_server_write_worker(bw_server *server, bw_str *out);
+void bw_server_write_worker(bw_server *server, const char *model_id, bw_str *out);
 
 /* ---- heartbeats (heartbeat.c) ---- */
 

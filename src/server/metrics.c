@@ -35,7 +35,7 @@ void bw_server_get_backend(bw_server *server, bw_backend *backend)
     pthread_mutex_unlock(&server->lock);
 }
 
-void bw_server_write_worker(bw_server *server, bw_str *out)
+void bw_server_write_worker(bw_server *server, const char *model_id, bw_str *out)
 {
     const bw_server_options *o = &server->options;
     bw_backend b;
@@ -43,7 +43,7 @@ void bw_server_write_worker(bw_server *server, bw_str *out)
     bw_str_add(out, "{\"id\":");
     bw_str_add_json(out, o->worker_id, strlen(o->worker_id));
     bw_str_add(out, ",\"model_id\":");
-    bw_str_add_json(out, o->model_ref, strlen(o->model_ref));
+    bw_str_add_json(out, model_id, strlen(model_id));
     bw_str_add(out, ",\"device\":");
     bw_str_add_json(out, b.device, strlen(b.device));
     bw_str_add_format(out, ",\"port\":%u,\"status\":\"%s\",\"implementation\":", server->port,

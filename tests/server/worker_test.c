@@ -208,6 +208,56 @@ static void test_founding_argv(void **state)
     end_with(&c, SIGINT, 0);
 }
 
+/* Clients are told a name and never a path; the hive is told what it said itself (life_test.c). */
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *want;
+    } rows[] = {
+        {"/a/b/Tiny-Q4_K_M.gguf", "Tiny-Q4_K_M"},
+        {"/a/b/Tiny.safetensors", "Tiny"},
+        {"/a/b/Tiny-00001-of-00003.gguf", "Tiny"},
+        {"/a/b/folder/", "folder"},
+        {"./Tiny.GGUF", "Tiny"},
+        {"Tiny.Q4_1.gguf", "Tiny.Q4_1"},
+        {"/c/rbee/models/org-repo/model.gguf", "org-repo"},
+        {"/hub/models--org--repo--x/snapshots/0123abc", "org/repo--x"},
+        {"/blobs/sha256-0123", "sha256-0123"},
+        {"org/repo:file.gguf", "org/repo:file.gguf"},
+        {"hf:org/repo", "hf:org/repo"},
+        {"/", "model"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *name = bw_model_name(rows[i].model);
+        assert_string_equal(name, rows[i].want);
+        bw_free(name);
+    }
+    char text[] = "/a/b/x.gguf: tensor 3 of /a/b/x.gguf is cut";
+    bw_model_hide_folder(text, "/a/b/x.gguf");
+    assert_string_equal(text, "x.gguf: tensor 3 of x.gguf is cut");
+    const char *const plain[] = {"--worker-id", "w", "--model", model, "--port=0", "--backend", "cpu", NULL};
+    child c = spawn("llm-worker-rbee", plain, NULL);
+    wait_for_port(&c);
+    char *name = bw_model_name(model), words[120];
+    snprintf(words, sizeof words, "\"id\":\"%s\"", name);
+    assert_null(strchr(name, '/'));
+    expect_get(c.port, "/v1/models", words);
+    snprintf(words, sizeof words, "\"model_id\":\"%s\"", name);
+    expect_get(c.port, "/info", words);
+    snprintf(words, sizeof words, "model=\"%s\"", name);
+    expect_get(c.port, "/metrics", words);
+    bw_free(name);
+    end_with(&c, SIGTERM, 0);
+    const char *const named[] = {"--worker-id", "w",       "--model", model,       "--port=0", "--model-ref",
+                                 model,         "--alias", "bee",     "--backend", "cpu",      NULL};
+    c = spawn("llm-worker-rbee", named, NULL);
+    wait_for_port(&c);
+    expect_get(c.port, "/v1/models", "\"id\":\"bee\"");
+    expect_get(c.port, "/info", "\"model_id\":\"bee\"");
+    end_with(&c, SIGTERM, 0);
+}
+
 /* ---- (d) and the other texts ---- */
 
 static void test_texts(void **state)
@@ -587,17 +637,12 @@ int main(void)
     setenv("BW_HIP_LIBRARY", "/nowhere/hip.so", 1);
     setenv("BW_CUDA_LIBRARY", "/nowhere/cuda.so", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hive_argv),
-        cmocka_unit_test(test_founding_argv),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_usage_errors),
-        cmocka_unit_test(test_backends),
-        cmocka_unit_test(test_which_card),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_token_from_environment),
-        cmocka_unit_test(test_slow_driver),
-        cmocka_unit_test(test_nohup),
+        cmocka_unit_test(test_hive_argv),    cmocka_unit_test(test_founding_argv),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_backends),
+        cmocka_unit_test(test_which_card),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_signals),      cmocka_unit_test(test_token_from_environment),
+        cmocka_unit_test(test_slow_driver),  cmocka_unit_test(test_nohup),
         cmocka_unit_test(test_model_path),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
