@@ -4,8 +4,9 @@
  * nothing of files or devices. The port opens before the model is loaded: jobs that arrive meanwhile are held and
  * start when bw_server_set_engine is called. It refuses TLS: put a proxy in front for that.
  *
- * Threads: libmicrohttpd's (requests and socket writes), one hub (events of sessions, lost clients, expiry) and, with a
- * hive, one for heartbeats. Every function here may be called from any thread; start and stop pair up.
+ * Threads: libmicrohttpd's (requests and socket writes), one that accepts connections, one hub (events of sessions,
+ * lost clients, expiry) and, with a hive, one for heartbeats. Every function here may be called from any thread; start
+ * and stop pair up. Starting raises the process's limit of open files to what it may be.
  */
 #ifndef BW_SERVER_H
 #define BW_SERVER_H
@@ -15,7 +16,7 @@
 typedef struct bw_server bw_server;
 
 typedef struct bw_server_options {
-    const char *host;           /* IPv4 or IPv6 address to bind; NULL = 127.0.0.1 */
+    const char *host;           /* IPv4 or IPv6 address to bind, or a name: each of its; NULL = 127.0.0.1 */
     uint16_t port;              /* 0 = any free one, see bw_server_port */
     const char *token;          /* NULL or empty = no authentication; else needed for every path under /v1/ */
     bw_engine *engine;          /* NULL while the model is still loading; never freed here */
@@ -30,13 +31,13 @@ typedef struct bw_server_options {
     bool no_request_log;        /* leave out the log line per request */
     size_t max_body;            /* bytes; 0 = 2 MiB. Longer: 413 */
     size_t max_buffer;          /* bytes of one stream that wait for its reader; 0 = 2 MiB. Beyond: cancelled */
-    uint32_t max_connections;   /* 0 = 512 */
-    uint32_t max_jobs;          /* rbee jobs remembered, running or not yet expired; 0 = 256. Beyond: 503 */
-    uint32_t max_held;          /* requests held while the model loads; 0 = 64. Beyond: 503 */
-    uint32_t n_threads;         /* libmicrohttpd's; 0 = 2 */
+    uint32_t max_connections; /* 0 = 512; fewer where the process may open few files. Beyond: those that only wait go */
+    uint32_t max_jobs;        /* rbee jobs remembered, running or not yet expired; 0 = 256. Beyond: 503 */
+    uint32_t max_held;        /* requests held while the model loads; 0 = 64. Beyond: 503 */
+    uint32_t n_threads;       /* libmicrohttpd's; 0 = 2 */
     int64_t head_timeout_ms;  /* a request's whole head must arrive within this, also on an idle connection; 0 = 60 s */
     int64_t body_timeout_ms;  /* and its whole body within this; 0 = 30 s */
-    int64_t crowd_timeout_ms; /* either, once three quarters of max_connections are taken; 0 = 5 s */
+    int64_t send_timeout_ms;  /* a client must take at least 4 KiB of what waits for it within this; 0 = 30 s */
     int64_t job_expiry_ms;    /* finished or unclaimed jobs are dropped after this; 0 = 300 s */
     int64_t heartbeat_ms;     /* 0 = 30 s */
 } bw_server_options;

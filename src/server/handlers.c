@@ -169,6 +169,7 @@ HANDLER(progress)
     pthread_mutex_unlock(&server->lock);
     bw_mhd_result result;
     if (loading) {
+        bw_peer_enter(server, http->peer, BW_PEER_WATCH, 0);
         result = bw_http_stream(http, &watcher->stream);
     } else {
         bw_reply_set_text(&reply, 503, "Model not loading");

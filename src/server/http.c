@@ -1,12 +1,8 @@
 /* One HTTP exchange from its first byte to its log line: routing, authentication, body, answer. Owns what is the same
  * for every route; what a route does is in handlers.c. */
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #include "bw_clock.h"
 #include "bw_log.h"
@@ -287,68 +283,6 @@ static bw_mhd_result reply_too_large(bw_http *http)
     return bw_http_reply(http, &reply);
 }
 
-/* ---- connections and their deadlines ---- */
-
-static void set_deadline(bw_http *http, int64_t ms)
-{
-    if (!http->peer)
-        return;
-    pthread_mutex_lock(&http->server->lock);
-    http->peer->since_ns = bw_clock_now_ns();
-    http->peer->deadline_ns = ms ? http->peer->since_ns + ms * 1000000 : 0;
-    pthread_mutex_unlock(&http->server->lock);
-}
-
-void bw_http_connection(void *user, struct MHD_Connection *conn, void **state, enum MHD_ConnectionNotificationCode code)
-{
-    bw_server *server = user;
-    bw_peer *peer = *state;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-        peer = info ? bw_alloc_zero(1, sizeof *peer) : NULL;
-        if (!peer)
-            return;
-        peer->fd = info->connect_fd;
-        int on = 1;
-        setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        peer->since_ns = bw_clock_now_ns();
-        peer->deadline_ns = peer->since_ns + server->options.head_timeout_ms * 1000000;
-        pthread_mutex_lock(&server->lock);
-        server->n_peers++;
-        peer->next = server->peers;
-        if (peer->next)
-            peer->next->link = &peer->next;
-        peer->link = &server->peers;
-        server->peers = peer;
-        pthread_mutex_unlock(&server->lock);
-        *state = peer;
-    } else if (peer) {
-        pthread_mutex_lock(&server->lock);
-        server->n_peers--;
-        *peer->link = peer->next;
-        if (peer->next)
-            peer->next->link = peer->link;
-        pthread_mutex_unlock(&server->lock);
-        bw_free(peer);
-        *state = NULL;
-    }
-}
-
-void bw_http_tick(bw_server *server, int64_t now_ns)
-{
-    pthread_mutex_lock(&server->lock);
-    /* When places run out, connections that only wait make room sooner, so that nobody can keep all others out. */
-    bool crowded = server->n_peers >= server->options.max_connections - server->options.max_connections / 4;
-    int64_t patience_ns = crowded ? server->options.crowd_timeout_ms * 1000000 : INT64_MAX;
-    for (bw_peer *peer = server->peers; peer; peer = peer->next) {
-        if (peer->deadline_ns && (now_ns > peer->deadline_ns || now_ns - peer->since_ns > patience_ns)) {
-            shutdown(peer->fd, SHUT_RDWR); /* libmicrohttpd then closes it */
-            peer->deadline_ns = 0;
-        }
-    }
-    pthread_mutex_unlock(&server->lock);
-}
-
 /* ---- the exchange ---- */
 
 static bw_http *http_new(bw_server *server, struct MHD_Connection *conn, const char *url, const char *method)
@@ -373,9 +307,25 @@ static bw_http *http_new(bw_server *server, struct MHD_Connection *conn, const c
     return http;
 }
 
+static bw_mhd_result reply_crowded(bw_http *http)
+{
+    static const char text[] = "Too many connections from this address; close some, or come again";
+    bw_reply reply = {0};
+    const bw_route *route = bw_route_find(http->method, http->path, &http->rest, &http->rest_bytes, http->allow);
+    if (route && route->error == BW_ERROR_OPENAI)
+        bw_reply_set_openai(&reply, 503, "server_error", NULL, "overloaded", "%s", text);
+    else
+        bw_reply_set_text(&reply, 503, "%s", text);
+    reply.retry_after_s = 1;
+    http->close = true;
+    return bw_http_reply(http, &reply);
+}
+
 static bw_mhd_result first_call(bw_http *http)
 {
-    set_deadline(http, http->server->options.body_timeout_ms);
+    bw_peer_enter(http->server, http->peer, BW_PEER_BODY, http->server->options.body_timeout_ms);
+    if (http->peer && http->peer->refused) /* set before libmicrohttpd knew of it */
+        return reply_crowded(http);
     if (!framing_is_clear(http))
         return reply_unclear(http);
     if (strcmp(http->method, "OPTIONS") == 0 && !http->server->options.no_cors)
@@ -432,7 +382,7 @@ bw_mhd_result bw_http_access(void *user, struct MHD_Connection *conn, const char
         return MHD_YES;
     if (http->job)
         return bw_http_resume(http);
-    set_deadline(http, 0);
+    bw_peer_enter(http->server, http->peer, BW_PEER_ANSWER, 0);
     if (strcmp(method, "OPTIONS") == 0 && !http->server->options.no_cors)
         return reply_preflight(http);
     if (http->too_large)
@@ -493,7 +443,7 @@ void bw_http_completed(void *user, struct MHD_Connection *conn, void **state, en
     }
     if (http->job)
         bw_pipe_unref(&http->job->stream);
-    set_deadline(http, server->options.head_timeout_ms);
+    bw_peer_enter(server, http->peer, BW_PEER_HEAD, server->options.head_timeout_ms);
     if (!server->options.no_request_log)
         log_request(http, why, n_bytes);
     pthread_mutex_lock(&server->lock);

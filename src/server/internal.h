@@ -58,11 +58,28 @@ typedef struct bw_watcher {
     int64_t last_ns;
 } bw_watcher;
 
-/* A TCP connection, for the deadlines that libmicrohttpd does not have. */
+typedef struct bw_client bw_client;
+typedef struct bw_door bw_door;
+
+typedef enum bw_peer_state {
+    BW_PEER_ARRIVING, /* accepted; libmicrohttpd has not begun with it */
+    BW_PEER_HEAD,     /* it is the client's turn to ask */
+    BW_PEER_BODY,     /* and to send the rest */
+    BW_PEER_ANSWER,   /* an answer is made or sent */
+    BW_PEER_WATCH     /* an answer that others need more than the client: progress of loading */
+} bw_peer_state;
+
+/* A TCP connection, for the deadlines that libmicrohttpd does not have. The server's lock guards it. */
 typedef struct bw_peer {
     int fd;
-    int64_t deadline_ns; /* 0 = none: an answer is under way */
-    int64_t since_ns;    /* when that deadline was set */
+    bw_client *client;
+    bw_peer_state state;
+    bool leaving;                /* shut down; libmicrohttpd will close it */
+    bool refused;                /* one too many of its client: the first request is answered 503, and that is all */
+    int64_t since_ns;            /* when the state began */
+    int64_t deadline_ns;         /* and must be over; 0 = none */
+    int64_t behind_ns, moved_ns; /* ANSWER: since when bytes wait for the client (0: none do); when it last took some */
+    uint64_t n_acked;            /* it had taken by then */
     struct bw_peer *next, **link;
 } bw_peer;
 
@@ -76,8 +93,9 @@ typedef struct bw_backend {
 struct bw_server {
     bw_server_options options; /* with defaults; strings owned */
     unsigned char token_digest[32];
-    char identity[16]; /* "token:abcdef" */
-    struct MHD_Daemon *daemon;
+    char identity[16];           /* "token:abcdef" */
+    struct MHD_Daemon **daemons; /* [options.n_threads], each with a thread */
+    bw_door *door;
     uint16_t port;
     bw_hub *hub;
     struct bw_heartbeat *heartbeat;
@@ -97,7 +115,8 @@ struct bw_server {
     uint32_t n_held;
     bw_watcher *watchers;
     bw_peer *peers;
-    uint32_t n_peers;
+    uint32_t n_peers, n_leaving; /* the second are among the first */
+    uint32_t n_places, n_spare;  /* connections at once, and room for those that leave */
     int32_t n_exchanges;
     int64_t n_by_class[BW_N_STATUS]; /* answers by hundreds of their status */
     int64_t n_jobs, n_gone, n_refused, n_bytes;
@@ -161,6 +180,23 @@ void bw_format_rbee_end(bw_job *job);
 /* A number or null. */
 void bw_format_number(bw_str *out, double value);
 
+/* ---- connections (door.c) ---- */
+
+/* Bind and count the places; then, once there are daemons to hand connections to, accept. Shut: nobody comes in any
+ * more; free, once the daemons are gone. Both allow that opening failed. */
+bw_status bw_door_open(bw_server *server, bw_err *err);
+bw_status bw_door_start(bw_server *server, bw_err *err);
+void bw_door_shut(bw_server *server);
+void bw_door_free(bw_server *server);
+/* Look up soon: there may be a place. */
+void bw_door_ring(bw_server *server);
+/* Hub thread: close connections that are late or do not read. */
+void bw_door_tick(bw_server *server, int64_t now_ns);
+void bw_door_connection(void *server, struct MHD_Connection *conn, void **state,
+                        enum MHD_ConnectionNotificationCode code);
+/* A connection's turn changes; limit_ms 0: for as long as it takes. peer NULL is allowed. */
+void bw_peer_enter(bw_server *server, bw_peer *peer, bw_peer_state state, int64_t limit_ms);
+
 /* ---- HTTP (http.c, handlers.c, metrics.c) ---- */
 
 typedef enum MHD_Result bw_mhd_result;
@@ -175,10 +211,6 @@ typedef struct bw_route {
 bw_mhd_result bw_http_access(void *server, struct MHD_Connection *conn, const char *url, const char *method,
                              const char *version, const char *upload_data, size_t *upload_data_size, void **state);
 void bw_http_completed(void *server, struct MHD_Connection *conn, void **state, enum MHD_RequestTerminationCode why);
-void bw_http_connection(void *server, struct MHD_Connection *conn, void **state,
-                        enum MHD_ConnectionNotificationCode code);
-/* Hub thread: close connections whose deadline passed. */
-void bw_http_tick(bw_server *server, int64_t now_ns);
 /* Answer; the reply is consumed. */
 bw_mhd_result bw_http_reply(bw_http *http, bw_reply *reply);
 /* Answer with a stream of events; the exchange keeps a reference of its own. */

@@ -1,13 +1,8 @@
 /* Start and stop of the server; see bw_server.h. */
 #include "bw_server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "bw_clock.h"
 #include "bw_json.h"
@@ -16,14 +11,7 @@
 #include "internal.h"
 #include "sha256.h"
 
-enum {
-    STOP_JOBS_MS = 600,
-    STOP_FLUSH_MS = 300,
-    CONNECTION_MEMORY = 32 * 1024,
-    IDLE_TIMEOUT_S = 120,
-    BACKLOG = 1024,
-    MAX_TOKEN = 8000
-};
+enum { STOP_JOBS_MS = 600, STOP_FLUSH_MS = 300, CONNECTION_MEMORY = 32 * 1024, IDLE_TIMEOUT_S = 120, MAX_TOKEN = 8000 };
 
 void bw_server_options_init(bw_server_options *options)
 {
@@ -75,7 +63,7 @@ static bool copy_options(bw_server_options *o, const bw_server_options *given)
     DEFAULT(n_threads, 2);
     DEFAULT(head_timeout_ms, 60000);
     DEFAULT(body_timeout_ms, 30000);
-    DEFAULT(crowd_timeout_ms, 5000);
+    DEFAULT(send_timeout_ms, 30000);
     DEFAULT(job_expiry_ms, 300000);
     DEFAULT(heartbeat_ms, 30000);
 #undef DEFAULT
@@ -89,30 +77,7 @@ static void free_options(bw_server_options *o)
 #undef FREE
 }
 
-/* ---- the socket ---- */
-
-static bw_status bind_socket(const char *host, uint16_t port, int *out, uint16_t *bound, bw_err *err)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    bool is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
-    if (!is_v4 && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
-        return bw_fail(err, BW_E_ARG, "'%s' is not an IPv4 or IPv6 address to bind; try 127.0.0.1 or 0.0.0.0", host);
-    struct sockaddr *address = is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
-    socklen_t n_bytes = is_v4 ? sizeof v4 : sizeof v6;
-    int fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
-    if (fd < 0)
-        return bw_fail_errno(err, errno, "cannot make a socket");
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, address, n_bytes) != 0 || listen(fd, BACKLOG) != 0 || getsockname(fd, address, &n_bytes) != 0) {
-        bw_status status = bw_fail_errno(err, errno, "cannot bind %s port %u", host, port);
-        close(fd);
-        return status;
-    }
-    *out = fd;
-    *bound = ntohs(is_v4 ? v4.sin_port : v6.sin6_port);
-    return BW_OK;
-}
+/* ---- libmicrohttpd ---- */
 
 static void log_mhd(void *user, const char *format, va_list args)
 {
@@ -123,25 +88,27 @@ static void log_mhd(void *user, const char *format, va_list args)
     bw_log_debug("http: %s", text);
 }
 
-static bw_status start_daemon(bw_server *server, bw_err *err)
+/* A daemon to each thread; the door hands them connections in turn. */
+static bw_status start_daemons(bw_server *server, bw_err *err)
 {
-    int fd = -1;
-    BW_TRY(bind_socket(server->options.host, server->options.port, &fd, &server->port, err));
     /* poll, not epoll: libmicrohttpd's epoll is edge-triggered and forgets a FIN that came with the last bytes read, so
      * a client that sent half a request and left would hold its place until the deadline. Streams are suspended while
      * they wait and cost poll nothing. */
-    const unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    /* MHD_OPTION_EXTERNAL_LOGGER comes first so that it is in force for what the others complain about. */
-    server->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, bw_http_access, server, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, server->options.n_threads,
-                         MHD_OPTION_CONNECTION_LIMIT, server->options.max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-                         (unsigned)IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-                         MHD_OPTION_NOTIFY_COMPLETED, bw_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-                         bw_http_connection, server, MHD_OPTION_END);
-    if (!server->daemon) {
-        close(fd);
-        return bw_fail(err, BW_E_IO, "libmicrohttpd cannot serve %s port %u", server->options.host, server->port);
+    const unsigned flags =
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    const unsigned most = server->n_places + server->n_spare;
+    server->daemons = bw_alloc_zero(server->options.n_threads, sizeof *server->daemons);
+    if (!server->daemons)
+        return bw_fail_memory(err, server->options.n_threads * sizeof *server->daemons, "the server's threads");
+    for (uint32_t i = 0; i < server->options.n_threads; i++) {
+        /* MHD_OPTION_EXTERNAL_LOGGER comes first so that it is in force for what the others complain about. */
+        server->daemons[i] = MHD_start_daemon(
+            flags, 0, NULL, NULL, bw_http_access, server, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
+            MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
+            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
+            bw_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, bw_door_connection, server, MHD_OPTION_END);
+        if (!server->daemons[i])
+            return bw_fail(err, BW_E_IO, "libmicrohttpd cannot serve %s port %u", server->options.host, server->port);
     }
     return BW_OK;
 }
@@ -154,7 +121,7 @@ static void server_tick(void *user)
     int64_t now = bw_clock_now_ns();
     bw_jobs_tick(server);
     bw_watchers_tick(server, now);
-    bw_http_tick(server, now);
+    bw_door_tick(server, now);
 }
 
 static void server_free(bw_server *server)
@@ -205,9 +172,13 @@ bw_status bw_server_start(const bw_server_options *options, bw_server **out, bw_
     }
     digest_token(server);
     bw_server_set_backend(server, server->options.device, server->options.implementation, NULL);
-    bw_status status = bw_hub_new(server_tick, server, &server->hub, err);
+    bw_status status = bw_door_open(server, err);
     if (status == BW_OK)
-        status = start_daemon(server, err);
+        status = bw_hub_new(server_tick, server, &server->hub, err);
+    if (status == BW_OK)
+        status = start_daemons(server, err);
+    if (status == BW_OK)
+        status = bw_door_start(server, err);
     if (status == BW_OK) {
         struct bw_heartbeat *heartbeat = NULL;
         status = bw_heartbeat_start(server, &heartbeat, err);
@@ -245,7 +216,7 @@ void bw_server_stop(bw_server *server)
     server->stopping = true;
     pthread_mutex_unlock(&server->lock);
     bw_heartbeat_end(server->heartbeat);
-    MHD_socket listener = server->daemon ? MHD_quiesce_daemon(server->daemon) : MHD_INVALID_SOCKET;
+    bw_door_shut(server);
     if (server->hub) {
         bw_jobs_cancel_all(server);
         bw_hub_wake(server->hub);
@@ -255,11 +226,12 @@ void bw_server_stop(bw_server *server)
         bw_jobs_end_all(server);
         wait_for_none(server, &server->n_exchanges, STOP_FLUSH_MS);
     }
-    if (server->daemon)
-        MHD_stop_daemon(server->daemon);
+    for (uint32_t i = 0; server->daemons && i < server->options.n_threads; i++)
+        if (server->daemons[i])
+            MHD_stop_daemon(server->daemons[i]);
     bw_jobs_forget_all(server);
-    if (listener != MHD_INVALID_SOCKET)
-        close(listener);
+    bw_door_free(server);
+    bw_free(server->daemons);
     bw_heartbeat_free(server->heartbeat);
     bw_hub_free(server->hub);
     server_free(server);
