@@ -1,11 +1,11 @@
 #!/bin/sh
-# The real worker with a tiny model, as its clients meet it: a queen's request, the unmodified openai package, a crowd
-# of clients, and its end in under 2 s.
-#   sh worker_e2e.sh WORKER SOAK MODEL FOLDER_OF_THIS_SCRIPT [MOST_GROWTH]
+# The real worker with a tiny model, as its clients meet it: a queen's request, the unmodified packages openai, litellm,
+# langchain-openai and llm, a crowd of clients, and its end in under 2 s.
+#   sh worker_e2e.sh WORKER SOAK MODEL FOLDER_OF_THIS_SCRIPT [MOST_GROWTH [MAKE_MODEL]]
 # MOST_GROWTH: percent that resident memory may grow in these few seconds, 50; a sanitizer keeps freed memory, so more there.
-# SOAK may be empty. The openai package is looked for in ${BW_TEST_PYTHON:-python3}.
+# SOAK and MAKE_MODEL may be empty: those parts are left out. The packages are looked for in ${BW_TEST_PYTHON:-python3}.
 set -u
-worker=$1 soak=$2 model=$3 here=$4 growth=${5:-50}
+worker=$1 soak=$2 model=$3 here=$4 growth=${5:-50} make_model=${6:-}
 dir=$(mktemp -d) || exit 1
 pid=
 cleanup() {
@@ -34,17 +34,35 @@ else
     echo 'SKIPPED: --rocm-device without a card: this machine has /dev/kfd'
 fi
 
+# start MODEL: leaves pid and url.
+start() {
+    "$worker" --worker-id w --model "$1" --port 0 --local-mode >"$dir/out" 2>"$dir/err" &
+    pid=$!
+    url=
+    for _ in $(seq 160); do # 40 s: machines that run tests are busy
+        url=$(sed -n 's/.*listening on \(http:[^" ]*\).*/\1/p' "$dir/err")
+        [ -z "$url" ] || return 0
+        sleep 0.25
+    done
+    fail "the worker names no address"
+    exit 1
+}
+python=${BW_TEST_PYTHON:-python3}
+
+# Clients that offer tools and have them in the history: a model whose template shows tools.
+if [ -n "$make_model" ]; then
+    "$make_model" tiny "$dir/tools" >/dev/null || fail "make_model"
+    cp "$here/tools_template.jinja" "$dir/tools/chat_template.jinja"
+    start "$dir/tools"
+    "$python" "$here/other_clients.py" "$url" >"$dir/out" 2>&1 || fail "packages that talk to OpenAI's API, with tools"
+    grep '^SKIPPED: ' "$dir/out"
+    kill -TERM "$pid" && wait "$pid" || fail "exit code $? after SIGTERM"
+    pid=
+fi
+
 # From here on under a name without an ending, as another program's store has it: the first bytes say what it is.
 ln -s "$(realpath "$model")" "$dir/sha256-8f1c0e"
-"$worker" --worker-id w --model "$dir/sha256-8f1c0e" --port 0 --local-mode >"$dir/out" 2>"$dir/err" &
-pid=$!
-url=
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
-    url=$(sed -n 's/.*listening on \(http:[^" ]*\).*/\1/p' "$dir/err")
-    [ -z "$url" ] || break
-    sleep 0.25
-done
-[ -n "$url" ] || { fail "the worker names no address"; exit 1; }
+start "$dir/sha256-8f1c0e"
 
 if command -v curl >/dev/null; then
     # A queen: the flat body, then lines until [DONE]. The model may still be loading: the job is held.
@@ -59,7 +77,6 @@ else
     echo 'SKIPPED: a request with curl, which is not installed'
 fi
 
-python=${BW_TEST_PYTHON:-python3}
 if "$python" -c 'import openai' 2>/dev/null; then
     "$python" "$here/openai_client.py" "$url" >"$dir/out" 2>&1 || fail "the openai package"
 else
