@@ -267,6 +267,12 @@ typedef struct bw_request {
     /* Called from the engine's thread whenever bw_session_next would return at once; must not block. May be NULL. */
     void (*notify)(void *user);
     void *notify_user;
+    int32_t min_tokens;         /* no end token, EOS or of stop_tokens, before so many are generated; 0 = off */
+    const int32_t *stop_tokens; /* [n_stop_tokens] end the text as EOS does, also where ignore_eos is set */
+    size_t n_stop_tokens;
+    const char *const *bad_words; /* [n_bad_words] texts whose tokens, with or without a space before, never follow one
+                                   * another in what is generated; another spelling in tokens may still come */
+    size_t n_bad_words;
 } bw_request;
 
 /* Defaults: greedy off (temperature 1), all filters off, max_tokens 100, add_special true, struct_size set. */
@@ -283,7 +289,7 @@ typedef enum bw_finish {
     BW_FINISH_NONE,
     BW_FINISH_EOS,
     BW_FINISH_LENGTH, /* max_tokens or the context is used up */
-    BW_FINISH_STOP,   /* a stop string */
+    BW_FINISH_STOP,   /* a stop string or a stop token */
     BW_FINISH_CANCELLED,
     BW_FINISH_ERROR
 } bw_finish;
@@ -305,8 +311,8 @@ typedef struct bw_event {
     /* for each of these tokens n_top entries, likeliest first: top[i * n_top + j]; NULL when not asked for */
     const bw_token_logprob *top;
     size_t n_top;
-    bw_finish finish;                                             /* END and ERROR */
-    const char *stop_matched;                                     /* END with BW_FINISH_STOP: the string, else NULL */
+    bw_finish finish;         /* END and ERROR */
+    const char *stop_matched; /* END with BW_FINISH_STOP: the string, NULL for a token */
     int32_t n_prompt_tokens, n_cached_tokens, n_generated_tokens; /* END and ERROR: totals */
     double prompt_ms, generate_ms;                                /* END and ERROR */
 } bw_event;

@@ -3,8 +3,8 @@
  * Owns the order of the filters, the penalties' counts and the random stream of one session; refuses to know text,
  * sessions or the model. The order is fixed:
  *
- *   repetition, frequency, presence penalty -> logit bias -> [greedy: the largest] -> temperature -> top-k -> top-p ->
- *   min-p -> draw
+ *   repetition, frequency, presence penalty -> logit bias -> forbidden tokens -> [greedy: the largest] -> temperature
+ * -> top-k -> top-p -> min-p -> draw
  *
  * Each filter sees the distribution that the one before it left over. Equal logits count in ascending order of their
  * token numbers. Log probabilities are those of the model's own distribution: before penalties, bias and temperature.
@@ -59,7 +59,14 @@ typedef struct bw_sampler {
     int32_t n_vocab;
     bw_rng rng;
     bw_logit_bias *bias;
-    bool has_penalties;
+    bool has_penalties, has_bans;
+    int32_t *forbidden; /* [n_forbidden] sequences one after the other, each behind its length */
+    size_t n_forbidden;
+    int32_t *held; /* [n_held] tokens that are forbidden before n_min are generated */
+    size_t n_held;
+    int32_t n_min;
+    const int32_t *tokens; /* as bw_sampler_accept had them last */
+    int32_t n_tokens, n_prompt;
     int32_t window; /* tokens */
     /* the distinct tokens of the window, dense, and an open-addressed index of them */
     bw_sampler_count *counts;
@@ -73,11 +80,16 @@ typedef struct bw_sampler {
 bw_status bw_sampler_init(bw_sampler *sampler, const bw_sampling *options, int32_t n_vocab, int32_t n_context,
                           bw_err *err);
 void bw_sampler_deinit(bw_sampler *sampler);
+/* Once each, before the first token is chosen. sequences [n]: of each its length, 1 or more, then its tokens, which
+ * will never be generated one after the other. tokens [n]: not generated before n_min others. Copied; every token must
+ * be below n_vocab. */
+bw_status bw_sampler_forbid(bw_sampler *sampler, const int32_t *sequences, size_t n, bw_err *err);
+bw_status bw_sampler_hold_back(bw_sampler *sampler, const int32_t *tokens, size_t n, int32_t n_min, bw_err *err);
 /* The sequence now has n tokens, of which tokens[n - 1] is new; the first n_prompt are the prompt. Repetition penalty
- * counts both, frequency and presence penalty the generated ones only. O(1). */
+ * counts both, frequency and presence penalty the generated ones only. tokens must stay where they are. O(1). */
 void bw_sampler_accept(bw_sampler *sampler, const int32_t *tokens, int32_t n, int32_t n_prompt);
 /* logits f32 [n_vocab]. n_logprobs: -1 none, else the chosen token's and this many of the likeliest. Logits that are
- * not finite are BW_E_DEVICE; a bias that bans every token is BW_E_ARG. */
+ * not finite are BW_E_DEVICE; that every token is banned is BW_E_ARG. */
 bw_status bw_sampler_sample(bw_sampler *sampler, bw_sample_scratch *scratch, const float *logits, int n_logprobs,
                             bw_sample *out, bw_err *err);
 /* Whether it draws from the whole of the model's own row, from which min-p alone takes tokens: then a device can draw

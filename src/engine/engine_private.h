@@ -44,6 +44,8 @@ struct bw_session {
     int32_t n_prompt, limit; /* tokens of the prompt; most tokens of all */
     int32_t n_logprobs;      /* -1 = none */
     bool ignore_eos, echo, bos_added;
+    int32_t *stop_tokens; /* [n_stop_tokens] */
+    size_t n_stop_tokens;
 
     /* engine's thread */
     struct bw_session *next;    /* waiting list: under engine->lock */

@@ -118,6 +118,8 @@ void bw_sampler_deinit(bw_sampler *s)
     bw_free(s->bias);
     bw_free(s->counts);
     bw_free(s->slots);
+    bw_free(s->forbidden);
+    bw_free(s->held);
     *s = (bw_sampler){0};
 }
 
@@ -177,8 +179,53 @@ static void count_remove(bw_sampler *s, int32_t token, bool generated)
     s->n_counts = last;
 }
 
+static bw_status copy_tokens(bw_sampler *s, const int32_t *tokens, size_t n, int32_t **copy, bw_err *err)
+{
+    *copy = bw_alloc_array(n, sizeof **copy);
+    if (!*copy)
+        return bw_fail_memory(err, n * sizeof **copy, "forbidden tokens");
+    memcpy(*copy, tokens, n * sizeof **copy);
+    s->has_bans = true;
+    return BW_OK;
+}
+
+bw_status bw_sampler_forbid(bw_sampler *s, const int32_t *sequences, size_t n, bw_err *err)
+{
+    if (n == 0)
+        return BW_OK;
+    s->n_forbidden = n;
+    return copy_tokens(s, sequences, n, &s->forbidden, err);
+}
+
+bw_status bw_sampler_hold_back(bw_sampler *s, const int32_t *tokens, size_t n, int32_t n_min, bw_err *err)
+{
+    if (n == 0 || n_min <= 0)
+        return BW_OK;
+    s->n_held = n;
+    s->n_min = n_min;
+    return copy_tokens(s, tokens, n, &s->held, err);
+}
+
+/* What may not come next, at the end of what was generated. */
+static void ban(const bw_sampler *s, float *row)
+{
+    int32_t n_generated = s->n_tokens - s->n_prompt;
+    for (size_t i = 0; i < s->n_held && n_generated < s->n_min; i++)
+        row[s->held[i]] = -INFINITY;
+    for (size_t at = 0; at < s->n_forbidden; at += 1 + (size_t)s->forbidden[at]) {
+        int32_t before = s->forbidden[at] - 1;
+        const int32_t *sequence = s->forbidden + at + 1;
+        if (before == 0 || (before <= n_generated &&
+                            memcmp(sequence, s->tokens + s->n_tokens - before, (size_t)before * sizeof *sequence) == 0))
+            row[sequence[before]] = -INFINITY;
+    }
+}
+
 void bw_sampler_accept(bw_sampler *s, const int32_t *tokens, int32_t n, int32_t n_prompt)
 {
+    s->tokens = tokens;
+    s->n_tokens = n;
+    s->n_prompt = n_prompt;
     if (!s->has_penalties)
         return;
     int32_t leaving = n - 1 - s->window;
@@ -193,10 +240,10 @@ static bool is_greedy(const bw_sampler *s)
     return s->options.temperature < 1e-6f;
 }
 
-/* Penalties and bias make another row of it. */
+/* Penalties, bias and bans make another row of it. */
 static bool takes_own_row(const bw_sampler *s)
 {
-    return !s->has_penalties && s->options.n_logit_bias == 0;
+    return !s->has_penalties && s->options.n_logit_bias == 0 && !s->has_bans;
 }
 
 int32_t bw_sampler_need(const bw_sampler *s)
@@ -229,10 +276,10 @@ bw_status bw_sample_take(int32_t token, bw_sample *out, bw_err *err)
     return BW_OK;
 }
 
-/* The row after penalties and bias: the model's own where there are none. */
+/* The row after penalties, bias and bans: the model's own where there are none. */
 static const float *adjust(bw_sampler *s, bw_sample_scratch *scratch, const float *logits)
 {
-    if ((!s->has_penalties || s->n_counts == 0) && s->options.n_logit_bias == 0)
+    if ((!s->has_penalties || s->n_counts == 0) && s->options.n_logit_bias == 0 && !s->has_bans)
         return logits;
     float *row = scratch->adjusted;
     memcpy(row, logits, (size_t)s->n_vocab * sizeof *row);
@@ -246,6 +293,8 @@ static const float *adjust(bw_sampler *s, bw_sample_scratch *scratch, const floa
     }
     for (size_t i = 0; i < o->n_logit_bias; i++)
         row[o->logit_bias[i].token] += o->logit_bias[i].bias;
+    if (s->has_bans)
+        ban(s, row);
     return row;
 }
 
@@ -272,7 +321,8 @@ static bw_status prepare(bw_sampler *s, bw_sample_scratch *scratch, const float 
     *row = adjust(s, scratch, logits);
     *largest = *row == logits ? *raw_largest : bw_row_argmax(*row, s->n_vocab, &finite);
     if ((*row)[*largest] == -INFINITY)
-        return bw_fail(err, BW_E_ARG, "logit_bias bans every token of the vocabulary");
+        return bw_fail(err, BW_E_ARG,
+                       "every token of the vocabulary is banned, by logit_bias, bad_words or min_tokens");
     return BW_OK;
 }
 

@@ -427,6 +427,14 @@ static bw_status choose(bw_engine *e, bw_session *s, const bw_lm_results *r, int
     return bw_sampler_sample_top(&s->sampler, &e->scratch, r->top.values + at, r->top.tokens + at, sample, err);
 }
 
+static bool is_stop_token(const bw_session *s, int32_t token)
+{
+    for (size_t i = 0; i < s->n_stop_tokens; i++)
+        if (s->stop_tokens[i] == token)
+            return true;
+    return false;
+}
+
 /* Choose the next token and pass on its text; *finish says whether that was the last. */
 static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, int32_t row, bw_finish *finish,
                           bw_err *err)
@@ -437,6 +445,10 @@ static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, i
         s->first_token_ns = bw_clock_now_ns();
     if (!s->ignore_eos && bw_tokenizer_is_eos(e->tokenizer, sample.token)) {
         *finish = BW_FINISH_EOS;
+        return BW_OK;
+    }
+    if (is_stop_token(s, sample.token)) {
+        *finish = BW_FINISH_STOP;
         return BW_OK;
     }
     pthread_mutex_lock(&e->lock);

@@ -33,6 +33,12 @@ static bw_status read_request(const bw_request *request, bw_request *r, bw_err *
     if (r->n_logprobs < -1 || r->n_logprobs > BW_SAMPLE_TOP_MAX)
         return bw_fail(err, BW_E_RANGE, "n_logprobs is %d; it must be from -1 (none) to %d", (int)r->n_logprobs,
                        (int)BW_SAMPLE_TOP_MAX);
+    if (r->min_tokens < 0)
+        return bw_fail(err, BW_E_RANGE, "min_tokens is %d; it must be 0 or more", (int)r->min_tokens);
+    if (r->n_stop_tokens > 0 && !r->stop_tokens)
+        return bw_fail(err, BW_E_ARG, "stop_tokens is NULL but n_stop_tokens is %zu", r->n_stop_tokens);
+    if (r->n_bad_words > 0 && !r->bad_words)
+        return bw_fail(err, BW_E_ARG, "bad_words is NULL but n_bad_words is %zu", r->n_bad_words);
     if (!r->prompt && !r->tokens)
         return bw_fail(err, BW_E_ARG, "the request has neither a prompt nor tokens");
     if (r->prompt && r->prompt_bytes == SIZE_MAX)
@@ -122,6 +128,110 @@ static bw_status check_fit(const bw_engine *engine, const bw_request *r, size_t 
     return BW_OK;
 }
 
+/* ---- what may not be generated ---- */
+
+/* An array of token ids that grows. */
+typedef struct id_list {
+    int32_t *ids;
+    size_t n, capacity;
+} id_list;
+
+static bw_status add_ids(id_list *list, const int32_t *ids, size_t n, bw_err *err)
+{
+    if (list->n + n > list->capacity) {
+        size_t capacity = 2 * list->capacity + n + 16;
+        int32_t *more = bw_alloc_array(capacity, sizeof *more);
+        if (!more)
+            return bw_fail_memory(err, capacity * sizeof *more, "forbidden tokens");
+        if (list->n > 0)
+            memcpy(more, list->ids, list->n * sizeof *more);
+        bw_free(list->ids);
+        list->ids = more;
+        list->capacity = capacity;
+    }
+    memcpy(list->ids + list->n, ids, n * sizeof *ids);
+    list->n += n;
+    return BW_OK;
+}
+
+static bw_status copy_stop_tokens(const bw_engine *engine, const bw_request *r, bw_session *s, bw_err *err)
+{
+    for (size_t i = 0; i < r->n_stop_tokens; i++)
+        if (r->stop_tokens[i] < 0 || r->stop_tokens[i] >= engine->info.n_vocab)
+            return bw_fail(err, BW_E_ARG, "stop token %zu is %d; the vocabulary has %d", i, (int)r->stop_tokens[i],
+                           (int)engine->info.n_vocab);
+    if (r->n_stop_tokens == 0)
+        return BW_OK;
+    s->stop_tokens = bw_alloc_array(r->n_stop_tokens, sizeof *s->stop_tokens);
+    if (!s->stop_tokens)
+        return bw_fail_memory(err, r->n_stop_tokens * sizeof *s->stop_tokens, "stop tokens");
+    memcpy(s->stop_tokens, r->stop_tokens, r->n_stop_tokens * sizeof *s->stop_tokens);
+    s->n_stop_tokens = r->n_stop_tokens;
+    return BW_OK;
+}
+
+/* min_tokens: every token that could end the text. */
+static bw_status hold_back_ends(const bw_engine *engine, const bw_request *r, bw_session *s, bw_err *err)
+{
+    id_list ends = {0};
+    int32_t n = min32(bw_tokenizer_n_tokens(engine->tokenizer), engine->info.n_vocab);
+    bw_status status = BW_OK;
+    for (int32_t id = 0; r->min_tokens > 0 && !r->ignore_eos && id < n && status == BW_OK; id++)
+        if (bw_tokenizer_is_eos(engine->tokenizer, id))
+            status = add_ids(&ends, &id, 1, err);
+    if (status == BW_OK && r->min_tokens > 0 && s->n_stop_tokens > 0)
+        status = add_ids(&ends, s->stop_tokens, s->n_stop_tokens, err);
+    if (status == BW_OK)
+        status = bw_sampler_hold_back(&s->sampler, ends.ids, ends.n, r->min_tokens, err);
+    bw_free(ends.ids);
+    return status;
+}
+
+/* One spelling of a bad word: its length and its tokens. Tokens that the model does not have never come anyway. */
+static bw_status add_bad_word(const bw_engine *engine, const char *word, size_t n_bytes, id_list *list, bw_err *err)
+{
+    int32_t *tokens = NULL;
+    size_t n = 0;
+    bool known = true;
+    BW_TRY(bw_engine_tokenize(engine, word, n_bytes, false, false, &tokens, &n, err));
+    for (size_t i = 0; i < n; i++)
+        known = known && tokens[i] >= 0 && tokens[i] < engine->info.n_vocab;
+    int32_t length = (int32_t)n;
+    bw_status status = BW_OK;
+    if (n > 0 && n < 4096 && known) {
+        status = add_ids(list, &length, 1, err);
+        if (status == BW_OK)
+            status = add_ids(list, tokens, n, err);
+    }
+    bw_free(tokens);
+    return status;
+}
+
+/* bad_words, as they stand at the beginning of a text or a line and as they stand after another word. */
+static bw_status forbid_words(const bw_engine *engine, const bw_request *r, bw_session *s, bw_err *err)
+{
+    id_list list = {0};
+    bw_str spaced = {0};
+    bw_status status = BW_OK;
+    for (size_t i = 0; i < r->n_bad_words && status == BW_OK; i++) {
+        const char *word = r->bad_words[i] + strspn(r->bad_words[i], " ");
+        bw_str_clear(&spaced);
+        bw_str_add_char(&spaced, ' ');
+        bw_str_add(&spaced, word);
+        if (spaced.failed)
+            status = bw_fail_memory(err, strlen(word), "a bad word");
+        if (status == BW_OK)
+            status = add_bad_word(engine, word, strlen(word), &list, err);
+        if (status == BW_OK && *word)
+            status = add_bad_word(engine, spaced.data, spaced.len, &list, err);
+    }
+    if (status == BW_OK)
+        status = bw_sampler_forbid(&s->sampler, list.ids, list.n, err);
+    bw_str_deinit(&spaced);
+    bw_free(list.ids);
+    return status;
+}
+
 static bw_status fill(bw_engine *engine, const bw_request *r, const int32_t *tokens, size_t n, bw_session *s,
                       bw_err *err)
 {
@@ -145,6 +255,9 @@ static bw_status fill(bw_engine *engine, const bw_request *r, const int32_t *tok
     BW_TRY(bw_sampler_init(&s->sampler, &r->sampling, n_vocab, s->limit, err));
     for (int32_t i = 1; i <= s->n_prompt; i++)
         bw_sampler_accept(&s->sampler, s->tokens, i, s->n_prompt);
+    BW_TRY(copy_stop_tokens(engine, r, s, err));
+    BW_TRY(hold_back_ends(engine, r, s, err));
+    BW_TRY(forbid_words(engine, r, s, err));
     return bw_stream_init(&s->stream, engine->tokenizer, r->stop, r->n_stop,
                           s->n_logprobs > 0 ? (size_t)s->n_logprobs : 0, err);
 }
@@ -220,6 +333,7 @@ void bw_session_unref(bw_session *s)
     bw_events_deinit(&s->drained);
     bw_free(s->tokens);
     bw_free(s->pages);
+    bw_free(s->stop_tokens);
     pthread_cond_destroy(&s->cond);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->notify_lock);
@@ -242,7 +356,7 @@ void bw_session_end(bw_session *s, bw_finish finish, const bw_err *err, bool clo
     int64_t now = bw_clock_now_ns();
     bw_event last = {.type = err ? BW_EVENT_ERROR : BW_EVENT_END, .text = "", .finish = finish};
     if (finish == BW_FINISH_STOP)
-        last.stop_matched = s->stream.matched->text;
+        last.stop_matched = s->stream.matched ? s->stream.matched->text : NULL; /* a token */
     last.n_prompt_tokens = s->n_prompt;
     last.n_cached_tokens = s->n_found;
     last.n_generated_tokens = s->n_tokens - s->n_prompt;
