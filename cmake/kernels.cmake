@@ -44,7 +44,7 @@ if(BW_GFX_TARGETS)
   find_program(BW_CLANG_HIP NAMES clang-19 REQUIRED)
   find_program(BW_LLVM_OBJDUMP NAMES llvm-objdump-19)
   if(NOT BW_LLVM_OBJDUMP)
-    message(STATUS "indexed private arrays are not looked for: there is no llvm-objdump-19 (llvm-19)")
+    message(STATUS "indexed private arrays and exchanges in divergent code are not looked for: there is no llvm-objdump-19 (llvm-19)")
   endif()
 endif()
 
@@ -76,6 +76,10 @@ set(BW_PACK_LEVEL ${level})
 set(BW_HIP_FLAGS -x hip --cuda-device-only --no-gpu-bundle-output -fuse-cuid=none -nogpuinc -nogpulib -nostdinc
     -nostdinc++ -std=c++17 -O3 -ffp-contract=fast-honor-pragmas -Wall -Wextra -Werror -Rpass-analysis=kernel-resource-usage)
 set(BW_NVCC_FLAGS -x cu -std=c++17 -O3)
+
+# Looks into AMD code objects while they are made (tools/kernel_object.sh).
+add_executable(bw_check_lanes ${CMAKE_SOURCE_DIR}/tools/check_lanes.c)
+set_target_properties(bw_check_lanes PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
 
 # bw_kernel_object(FILE TARGET OUTPUT): one code object. TARGET: gfx..., sm_NN or ptx_NN.
 function(bw_kernel_object file target output)
@@ -112,8 +116,9 @@ function(bw_kernel_object file target output)
     set(command ${BW_NVCC} ${BW_NVCC_FLAGS} ${nvcc_flags} -ptx -arch=${architecture} ${includes} ${file} -o ${object})
   endif()
   # the headers that a source includes, of whatever folder, are the compiler's to name
-  add_custom_command(OUTPUT ${object} DEPENDS ${file} ${CMAKE_SOURCE_DIR}/tools/kernel_object.sh DEPFILE ${object}.d VERBATIM
-    COMMAND ${CMAKE_SOURCE_DIR}/tools/kernel_object.sh ${report} ${object} "${objdump}" ${command} -MD -MF ${object}.d
+  add_custom_command(OUTPUT ${object} DEPENDS ${file} ${CMAKE_SOURCE_DIR}/tools/kernel_object.sh bw_check_lanes DEPFILE ${object}.d VERBATIM
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/kernel_object.sh ${report} ${object} "${objdump}" $<TARGET_FILE:bw_check_lanes> ${command}
+            -MD -MF ${object}.d
     COMMENT "Kernels of ${family} for ${target}")
   set(${output} ${object} PARENT_SCOPE)
 endfunction()

@@ -5,7 +5,7 @@
 # are enough for, of 64. sgpr is - where there are none.
 # KERNELS_FOLDER/objects.list, where it is there, names the objects that count; else all that have a report do.
 # Fails when a kernel spills registers, uses scratch memory (private memory that lies in video memory) or indexes a private
-# array at run time, when a report names no kernel or its code object is not there, when there is no kernel at all, and when
+# array at run time or exchanges between lanes in divergent code, when a report names no kernel or its code object is not there, when there is no kernel at all, and when
 # a kernel is in one target's object and not in another's.
 set -eu
 folder=$1 table=$2
@@ -43,7 +43,7 @@ done
 } >"$table"
 bad=0
 for o in $objects; do
-    [ ! -f "$folder/$o.usage" ] || sed -n "s/^Indexed /an indexed private array: $o: /p" "$folder/$o.usage"
+    [ ! -f "$folder/$o.usage" ] || sed -n -e "s/^Indexed /an indexed private array: $o: /p" -e "s/^Divergent /an exchange in divergent code: $o: /p" "$folder/$o.usage"
 done | { ! grep . ; } || bad=1
 awk -F '\t' 'NR > 1 { n++; if ($6 != 0 || $7 != 0) { print "spills: " $1 " for " $2 ": " $6 " registers, " $7 " bytes of scratch"; bad = 1 } }
     END { print n + 0 " kernels in the table"; exit bad || n == 0 }' "$table" || bad=1

@@ -78,6 +78,18 @@ BW_DEVICE void bw_barrier(void)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+/* Exchanges between lanes must stay where they are written: behind a branch that some lanes do not take, those lanes'
+ * values are lost. In the IR every builtin below is convergent, which says so. In LLVM 19's machine code (isConvergent
+ * of MCInstrDesc, read out for each) v_mov_dpp and arithmetic with it, ds_swizzle, ds_bpermute, v_readlane and MFMA
+ * still are; v_permlanex16 and WMMA are not. v_permlanex16 was seen sunk into the branch of the lanes that alone use
+ * its result (mended in LLVM 21), so its result passes through here: inline assembly in device code is convergent, and
+ * this one costs nothing. WMMA, and whatever else a compiler may do, is seen to by tools/check_lanes.c in every build.
+ */
+BW_DEVICE uint32_t bw_exchanged(uint32_t x)
+{
+    asm volatile("" : "+v"(x));
+    return x;
+}
 /* Data-parallel moves: x of the lane that CONTROL names, 0 where that lane is off. Free where the next instruction
  * takes them in. */
 template <int CONTROL> BW_DEVICE uint32_t bw_dpp(uint32_t x)
@@ -106,7 +118,8 @@ BW_DEVICE uint32_t bw_shuffle_xor_bits(uint32_t x, int mask)
     case 4:
         return bw_dpp<0x164>(x);
     case 16:
-        return (uint32_t)__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, (int)0xfedcba98u, false, true);
+        return bw_exchanged(
+            (uint32_t)__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, (int)0xfedcba98u, false, true));
 #else
     case 4:
         return bw_dpp<0x141>(bw_dpp<0x1b>(x));
