@@ -142,12 +142,16 @@ typedef struct bw_progress {
     uint64_t bytes_total;
 } bw_progress;
 
+/* For bw_engine_options.n_ctx: the model's own context, as far as memory has room for n_parallel of them; in any case
+ * as much as 32768 characters of text and an answer may need, where the model and memory have that for one sequence. */
+enum { BW_CTX_MODEL = -1 };
+
 typedef struct bw_engine_options {
     size_t struct_size; /* sizeof(bw_engine_options) */
     const char *model;  /* a GGUF or safetensors file (known by its bytes), or a directory with config.json; required */
     const char *device; /* "cpu:0", "rocm:0", "cuda:0"; NULL = the first GPU that can be used, else the CPU */
     int32_t n_threads;  /* 0 = one per processor that this process may use, no more than a quota is worth */
-    int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096 */
+    int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096; or BW_CTX_MODEL */
     int32_t n_parallel; /* most sequences in one step, 1..64; 0 = 4 */
     int32_t n_queue;    /* most sessions that wait for a place, 0 = 64; submit fails with BW_E_FULL beyond it */
     int32_t n_batch;    /* most tokens in one step (prompts are cut into chunks of this), 0 = 512 */

@@ -1,5 +1,5 @@
-/* llm-worker-rbee: rbee's LLM worker. Owns the command line of section 1 of the worker contract, the choice of a
- * backend, signals and exit codes; everything else is the server's and the engine's.
+/* llm-worker-rbee: rbee's LLM worker. Owns the choice of a backend, signals and exit codes (worker_args.c: the command
+ * line of section 1 of the worker contract); everything else is the server's and the engine's.
  *
  * argv is never written to: rbee's hive reads the model back from /proc/PID/cmdline. */
 #include <pthread.h>
@@ -20,192 +20,13 @@
 #include "bw_server.h"
 #include "bw_signals.h"
 #include "bw_str.h"
+#include "worker_args.h"
 
 #ifndef BW_BUILD_TYPE
 #define BW_BUILD_TYPE "release"
 #endif
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, STOP_MS = 1600 };
-
-typedef struct worker_args {
-    const char *name; /* the program's, without its folder */
-    const char *worker_id, *model, *model_ref, *alias, *port, *hive_url, *queen_url, *callback_url;
-    const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
-    const char *threads, *ctx, *parallel, *gpu_layers;
-    bool local_mode, require_gpu, help, version;
-    uint16_t port_number;
-    int32_t n_threads, n_ctx, n_parallel, n_gpu_layers;
-} worker_args;
-
-/* ---- command line ---- */
-
-static const char usage_text[] =
-    "Usage: %s --worker-id ID --model MODEL --port PORT [options]\n"
-    "\n"
-    "  --worker-id ID         the worker's name, as the hive knows it\n"
-    "  --model MODEL          a .gguf or .safetensors file, a directory, or an id such as org/repo:file.gguf\n"
-    "  --port PORT            port to listen on (0 = any free one)\n"
-    "  --model-ref REF        the model's name in heartbeats [default: MODEL]\n"
-    "  --alias NAME           the model's name in answers [default: MODEL, of a path the file's name without its "
-    "ending]\n"
-    "  --hive-url URL         where heartbeats go (also --queen-url, --callback-url) [default: nowhere]\n"
-    "  --backend NAME         cpu, rocm or cuda [default: from the program's name; under a name that says nothing the\n"
-    "                         first GPU that can be used, else the CPU]\n"
-    "  --rocm-device N        AMD GPU (--cuda-device N: NVIDIA; --metal-device N: refused) [default: the discrete one\n"
-    "                         with most memory]\n"
-    "  --device N             the same of the backend's kind; also with a kind: rocm:N, cuda:N, cpu:0\n"
-    "  --gpu-layers N         layers on the GPU, the CPU computes the others [default: auto, as many as fit]\n"
-    "  --require-gpu          refuse to start where the CPU would have to compute anything\n"
-    "  --local-mode           listen on 127.0.0.1 only, without a token\n"
-    "  --threads N            CPU threads [default: one per processor, no more than a cgroup's quota is worth]\n"
-    "  --ctx N                tokens of context per request [default: the model's, at most 4096]\n"
-    "  --parallel N           requests computed together [default: 4]\n"
-    "  --build-info           print release or debug\n"
-    "  --help, --version\n"
-    "\n"
-    "Environment: LLORCH_API_TOKEN (clients must send it as a bearer token), LLORCH_LOG_FORMAT=json\n";
-
-/* What is wrong, then the usage, on standard error. */
-static int fail_usage(const worker_args *args, const char *format, ...) BW_PRINTF(2, 3);
-static int fail_usage(const worker_args *args, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    fputs("error: ", stderr);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fputs("\n\n", stderr);
-    fprintf(stderr, usage_text, args->name);
-    return EXIT_USAGE;
-}
-
-typedef struct flag {
-    const char *name;
-    const char **value; /* takes a value */
-    bool *on;           /* is a switch */
-} flag;
-
-/* 0, or the exit code. */
-static int parse_one(const worker_args *args, const flag *flags, size_t n_flags, int argc, char **argv, int *i)
-{
-    const char *text = argv[*i], *equals = strchr(text, '=');
-    size_t n = equals ? (size_t)(equals - text) : strlen(text);
-    if (strncmp(text, "--", 2) != 0)
-        return fail_usage(args, "unexpected argument '%s' found", text);
-    for (size_t f = 0; f < n_flags; f++) {
-        if (strlen(flags[f].name) != n || strncmp(flags[f].name, text, n) != 0)
-            continue;
-        if (flags[f].on) {
-            if (equals)
-                return fail_usage(args, "unexpected value for '%s'", flags[f].name);
-            *flags[f].on = true;
-            return 0;
-        }
-        if (*flags[f].value)
-            return fail_usage(args, "the argument '%s' cannot be used multiple times", flags[f].name);
-        if (!equals && *i + 1 >= argc)
-            return fail_usage(args, "a value is required for '%s' but none was supplied", flags[f].name);
-        *flags[f].value = equals ? equals + 1 : argv[++*i];
-        return 0;
-    }
-    return fail_usage(args, "unexpected argument '%.*s' found", (int)n, text);
-}
-
-typedef struct device_wish {
-    const char *kind; /* "cpu", "rocm", "cuda", "metal"; "gpu": ROCm or CUDA; NULL: not said */
-    bool has_number;
-    uint64_t number; /* counts within the kind */
-} device_wish;
-
-/* "1", "cuda:1", "cuda", or as a hive numbers them "GPU-1", "CPU-0". */
-static bool parse_device(const char *text, device_wish *out)
-{
-    static const char *const kinds[] = {"cpu", "rocm", "cuda", "metal", "gpu"};
-    *out = (device_wish){0};
-    if (!(*text >= '0' && *text <= '9')) {
-        size_t n = strcspn(text, ":-");
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-            if (strlen(kinds[i]) == n && strncasecmp(kinds[i], text, n) == 0)
-                out->kind = kinds[i];
-        if (!out->kind || !text[n])
-            return out->kind != NULL;
-        text += n + 1;
-    }
-    out->has_number = bw_parse_u64(text, &out->number) && out->number <= UINT32_MAX;
-    return out->has_number;
-}
-
-static bool parse_count(const char *text, int32_t *out)
-{
-    uint64_t value = 0;
-    if (text && (!bw_parse_u64(text, &value) || value > INT32_MAX))
-        return false;
-    *out = (int32_t)value;
-    return true;
-}
-
-static int check_args(worker_args *a)
-{
-    uint64_t number;
-    device_wish wish;
-    if (!a->worker_id || !a->model || !a->port)
-        return fail_usage(a, "the following required arguments were not provided:%s%s%s",
-                          a->worker_id ? "" : " --worker-id", a->model ? "" : " --model", a->port ? "" : " --port");
-    if (!bw_parse_u64(a->port, &number) || number > UINT16_MAX)
-        return fail_usage(a, "invalid value '%s' for '--port': a number from 0 to 65535 is expected", a->port);
-    a->port_number = (uint16_t)number;
-    const char *const devices[] = {a->rocm_device, a->cuda_device, a->metal_device, a->device};
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        if (devices[i] && !parse_device(devices[i], &wish))
-            return fail_usage(a, "invalid device '%s': a number is expected, or one behind its kind such as rocm:1",
-                              devices[i]);
-    if (!parse_count(a->threads, &a->n_threads) || !parse_count(a->ctx, &a->n_ctx) ||
-        !parse_count(a->parallel, &a->n_parallel))
-        return fail_usage(a, "'--threads', '--ctx' and '--parallel' take whole numbers");
-    if (a->gpu_layers && strcmp(a->gpu_layers, "auto") != 0 &&
-        (!parse_count(a->gpu_layers, &a->n_gpu_layers) || a->n_gpu_layers < 1))
-        return fail_usage(a, "'--gpu-layers' takes 'auto' or a number of at least 1");
-    return 0;
-}
-
-static int parse_args(int argc, char **argv, worker_args *a)
-{
-    const flag flags[] = {
-        {"--worker-id", &a->worker_id, NULL},
-        {"--model", &a->model, NULL},
-        {"--model-ref", &a->model_ref, NULL},
-        {"--alias", &a->alias, NULL},
-        {"--port", &a->port, NULL},
-        {"--hive-url", &a->hive_url, NULL},
-        {"--queen-url", &a->queen_url, NULL},
-        {"--callback-url", &a->callback_url, NULL},
-        {"--rocm-device", &a->rocm_device, NULL},
-        {"--cuda-device", &a->cuda_device, NULL},
-        {"--metal-device", &a->metal_device, NULL},
-        {"--device", &a->device, NULL},
-        {"--backend", &a->backend, NULL},
-        {"--threads", &a->threads, NULL},
-        {"--ctx", &a->ctx, NULL},
-        {"--parallel", &a->parallel, NULL},
-        {"--gpu-layers", &a->gpu_layers, NULL},
-        {"--local-mode", NULL, &a->local_mode},
-        {"--require-gpu", NULL, &a->require_gpu},
-        {"--help", NULL, &a->help},
-        {"--version", NULL, &a->version},
-    };
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-h") == 0)
-            a->help = true;
-        else if (strcmp(argv[i], "-V") == 0)
-            a->version = true;
-        else {
-            int code = parse_one(a, flags, sizeof flags / sizeof *flags, argc, argv, &i);
-            if (code)
-                return code;
-        }
-    }
-    return a->help || a->version ? 0 : check_args(a);
-}
+enum { EXIT_FAILED = 1, STOP_MS = 1600 };
 
 /* ---- the backend ---- */
 
@@ -249,13 +70,13 @@ static int read_wish(const worker_args *a, device_wish *w)
     device_wish d = {0};
     *w = d;
     if (text)
-        parse_device(text, w);
+        worker_parse_device(text, w);
     if (kind && w->kind && !fits(kind, w->kind))
         return fail_sentence("%s %s names a device of another kind; drop one of the two", from, text);
     if (kind)
         w->kind = kind;
     if (kind && a->device) {
-        parse_device(a->device, &d);
+        worker_parse_device(a->device, &d);
         if ((d.kind && !fits(d.kind, kind)) || (d.has_number && w->has_number && d.number != w->number))
             return fail_sentence("%s %s and --device %s exclude each other; drop one of them", from, text, a->device);
         if (d.has_number)
@@ -290,7 +111,8 @@ static int plan_backend(const worker_args *a, backend *b)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         is_known = is_known || strcmp(a->backend, known[i]) == 0;
     if (!is_known)
-        return fail_sentence("unknown backend '%s'; this build knows cpu, rocm and cuda", a->backend);
+        return fail_sentence("unknown backend '%s' (--backend or BW_BACKEND); this build knows cpu, rocm and cuda",
+                             a->backend);
     if (a->metal_device || (a->device && strncasecmp(a->device, "metal", 5) == 0))
         return fail_sentence("beeswax has no Metal backend; run it on Linux with --backend cpu");
     if (a->rocm_device && a->cuda_device)
@@ -421,8 +243,11 @@ static bw_status load(worker *w, bw_engine **engine, bw_err *err)
     options.model = w->path;
     options.device = device;
     options.n_threads = a->n_threads;
-    options.n_ctx = a->n_ctx;
+    options.n_ctx = a->n_ctx ? a->n_ctx : BW_CTX_MODEL;
     options.n_parallel = a->n_parallel;
+    options.n_batch = a->n_batch;
+    options.kv_dtype = a->kv;
+    options.kv_tokens = a->kv_tokens;
     options.n_gpu_layers = a->n_gpu_layers;
     options.require_gpu = a->require_gpu;
     options.progress = tell_progress;
@@ -465,7 +290,7 @@ static bw_status start_server(worker *w, bw_err *err)
     bw_server_options options;
     bw_server_options_init(&options);
     options.host = a->local_mode ? "127.0.0.1" : "0.0.0.0";
-    options.port = a->port_number;
+    options.port = (uint16_t)a->port;
     options.token = token;
     char *name = a->alias ? bw_strdup(a->alias) : bw_model_name(a->model);
     char *shown = a->alias || !a->model_ref ? NULL : bw_model_name(a->model_ref);
@@ -579,21 +404,19 @@ static void configure_log(const char *name)
 
 int main(int argc, char **argv)
 {
-    worker_args args = {0};
-    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-    args.name = slash ? slash + 1 : argc > 0 ? argv[0] : "llm-worker-rbee";
+    worker_args args;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--build-info") == 0) {
             puts(BW_BUILD_TYPE);
             return 0;
         }
     }
-    int code = parse_args(argc, argv, &args);
+    int code = worker_args_read(argc, argv, &args);
     if (code)
         return code;
     if (args.help || args.version) {
         if (args.help)
-            printf(usage_text, args.name);
+            worker_args_print_help(&args, false);
         else
             printf("%s %s\n", args.name, bw_version());
         return fflush(stdout) == 0 ? 0 : EXIT_FAILED;

@@ -12,7 +12,9 @@ enum {
     MAX_PARALLEL = 64,
     MAX_TOKENS = 1 << 24, /* of a context or a batch */
     ECHO_BYTES = 8 << 20, /* of logits beyond one row per sequence, for echoed prompts */
-    WARM_UP_MOST = 2048   /* tokens */
+    WARM_UP_MOST = 2048,  /* tokens */
+    CTX_DEFAULT = 4096,
+    CTX_PROMISED = 32768 + 2048 /* characters of a prompt, each at worst a token of its own, and tokens of an answer */
 };
 
 void bw_engine_options_init(bw_engine_options *options)
@@ -43,7 +45,7 @@ static bw_status read_options(const bw_engine_options *options, bw_engine_option
     o->n_queue = o->n_queue ? o->n_queue : 64;
     o->n_batch = o->n_batch ? o->n_batch : 512;
     BW_TRY(check_number("n_threads", o->n_threads, 0, 256, err));
-    BW_TRY(check_number("n_ctx", o->n_ctx, 0, MAX_TOKENS, err));
+    BW_TRY(check_number("n_ctx", o->n_ctx, BW_CTX_MODEL, MAX_TOKENS, err));
     BW_TRY(check_number("n_parallel", o->n_parallel, 1, MAX_PARALLEL, err));
     BW_TRY(check_number("n_queue", o->n_queue, 1, 1 << 20, err));
     BW_TRY(check_number("n_batch", o->n_batch, 1, 1 << 16, err));
@@ -76,13 +78,30 @@ static int64_t affordable_pages(bw_device *device, const bw_lm_info *file)
     return left / 2 / file->kv_page_bytes;
 }
 
+/* BW_CTX_MODEL in tokens: what every one of n_parallel sequences can have at once, or what is promised to each, though
+ * then not to all at once. */
+static int64_t context_of_model(bw_engine *e, const bw_engine_options *o, const bw_lm_info *file)
+{
+    int64_t own = file->n_ctx_train > 0 ? file->n_ctx_train : CTX_DEFAULT;
+    own = own < MAX_TOKENS ? own : MAX_TOKENS;
+    int64_t pages = o->kv_tokens ? o->kv_tokens / BW_KV_PAGE : affordable_pages(e->device, file);
+    int64_t share = pages / o->n_parallel, least = own < CTX_PROMISED ? own : CTX_PROMISED;
+    int64_t n_ctx = share < own / BW_KV_PAGE ? share * BW_KV_PAGE : own;
+    n_ctx = n_ctx > least ? n_ctx : least;
+    bw_log_info("the context is %lld tokens for each request; the model's own is %d", (long long)n_ctx,
+                (int)file->n_ctx_train);
+    return n_ctx;
+}
+
 /* Tokens of a context and pages of the cache. What the caller asked for is kept; what is a default gives way to half
  * of the free memory, and says so. */
 static void choose_sizes(bw_engine *e, const bw_engine_options *o, const bw_lm_info *file, int32_t *n_pages)
 {
     int64_t n_ctx = o->n_ctx, tokens = o->kv_tokens;
     if (n_ctx == 0) {
-        n_ctx = file->n_ctx_train > 0 && file->n_ctx_train < 4096 ? file->n_ctx_train : 4096;
+        n_ctx = file->n_ctx_train > 0 && file->n_ctx_train < CTX_DEFAULT ? file->n_ctx_train : CTX_DEFAULT;
+    } else if (n_ctx == BW_CTX_MODEL) {
+        n_ctx = context_of_model(e, o, file);
     } else if (file->n_ctx_train > 0 && n_ctx > file->n_ctx_train) {
         bw_log_warn("n_ctx is %lld, but the model was trained with %d: long texts may lose sense", (long long)n_ctx,
                     (int)file->n_ctx_train);
@@ -91,7 +110,7 @@ static void choose_sizes(bw_engine *e, const bw_engine_options *o, const bw_lm_i
         int64_t pages = affordable_pages(e->device, file);
         tokens = n_ctx * o->n_parallel;
         if (bw_pages_of((int32_t)n_ctx) * (int64_t)o->n_parallel > pages) {
-            int64_t least = o->n_ctx ? bw_pages_of((int32_t)n_ctx) : 1;
+            int64_t least = o->n_ctx > 0 ? bw_pages_of((int32_t)n_ctx) : 1;
             int64_t room = (pages > least ? pages : least) * BW_KV_PAGE;
             if (room < tokens) {
                 say_reduced(

@@ -65,6 +65,16 @@ ln -s "$(realpath "$model")" "$dir/sha256-8f1c0e"
 start "$dir/sha256-8f1c0e"
 
 if command -v curl >/dev/null; then
+    # Without --ctx it is the model's own.
+    info=
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        info=$(curl -s "$url/info")
+        case $info in *n_ctx_train*) break ;; esac
+        sleep 0.25
+    done
+    own=$(printf '%s' "$info" | sed -n 's/.*"n_ctx_train":\([0-9]*\).*/\1/p')
+    ctx=$(printf '%s' "$info" | sed -n 's/.*"n_ctx":\([0-9]*\).*/\1/p')
+    [ -n "$own" ] && [ "$ctx" = "$own" ] || fail "a context of $ctx tokens, the model's own is $own"
     # A queen: the flat body, then lines until [DONE]. The model may still be loading: the job is held.
     answer=$(curl -s "$url/v1/inference" -H 'Content-Type: application/json' \
         -d '{"prompt":"abc","max_tokens":6,"temperature":0.7,"top_p":0.9,"top_k":40}')

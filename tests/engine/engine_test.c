@@ -490,7 +490,7 @@ static void bad_options(void **state)
     REFUSED_OPTION(o.n_parallel = 65, BW_E_RANGE, "n_parallel is 65");
     REFUSED_OPTION(o.n_queue = -1, BW_E_RANGE, "n_queue is -1");
     REFUSED_OPTION(o.n_batch = 3, BW_E_RANGE, "n_batch is 3; it must be at least n_parallel, which is 4");
-    REFUSED_OPTION(o.n_ctx = -1, BW_E_RANGE, "n_ctx is -1");
+    REFUSED_OPTION(o.n_ctx = -2, BW_E_RANGE, "n_ctx is -2");
     REFUSED_OPTION(o.kv_tokens = -5, BW_E_RANGE, "kv_tokens is -5");
     REFUSED_OPTION(o.kv_dtype = 3, BW_E_RANGE, "kv_dtype is 3");
     REFUSED_OPTION(o.n_threads = 1000, BW_E_RANGE, "n_threads is 1000");
@@ -503,7 +503,7 @@ static void bad_options(void **state)
     /* a device that came open goes with the refused engine, sooner or later in its making */
     fake_reset();
     REFUSED_OPTION(assert_ok(bw_device_open("cpu:0", 1, &o.opened, &err), err);
-                   o.n_ctx = -1, BW_E_RANGE, "n_ctx is -1");
+                   o.n_ctx = -2, BW_E_RANGE, "n_ctx is -2");
     REFUSED_OPTION(assert_ok(bw_device_open("cpu:0", 1, &o.opened, &err), err);
                    fake.fail_open = true, BW_E_IO, "fake.gguf");
     fake_reset();

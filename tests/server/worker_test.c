@@ -294,6 +294,48 @@ static void test_usage_errors(void **state)
         expect_exit("llm-worker-rbee-cpu", lines[i], NULL, 2, "", "Usage: llm-worker-rbee-cpu");
 }
 
+/* Variables stand in for flags that a hive does not pass; what is wrong names the variable. */
+static void test_variables(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"--worker-id", "w", "--model", model, "--port", "0", NULL};
+    static const struct {
+        const char *name, *value, *sentence;
+        int code;
+    } bad[] = {
+        {"BW_CTX", "many", "invalid value 'many' for 'BW_CTX': auto or a whole number from 0 to 16777216", 2},
+        {"BW_CTX", "-1", "invalid value '-1' for 'BW_CTX'", 2},
+        {"BW_PARALLEL", "65", "invalid value '65' for 'BW_PARALLEL': auto or a whole number from 0 to 64", 2},
+        {"BW_THREADS", "1x", "invalid value '1x' for 'BW_THREADS'", 2},
+        {"BW_BATCH", "1.5", "invalid value '1.5' for 'BW_BATCH'", 2},
+        {"BW_KV", "q4_0", "invalid value 'q4_0' for 'BW_KV': f16, bf16 or q8_0 is expected", 2},
+        {"BW_KV_TOKENS", "99999999999999999999", "for 'BW_KV_TOKENS'", 2},
+        {"BW_GPU_LAYERS", "0", "for 'BW_GPU_LAYERS': auto or a whole number from 1", 2},
+        {"BW_REQUIRE_GPU", "maybe", "invalid value 'maybe' for 'BW_REQUIRE_GPU': 1 or 0 is expected", 2},
+        {"BW_REQUIRE_GPU", "1", "--require-gpu and the processor", 1},
+        {"BW_BACKEND", "tpu", "unknown backend 'tpu' (--backend or BW_BACKEND)", 1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *const env[] = {bad[i].name, bad[i].value, NULL};
+        expect_exit("llm-worker-rbee-cpu", argv, env, bad[i].code, "", bad[i].sentence);
+    }
+    const char *const good[] = {"BW_CTX", "1234",     "BW_PARALLEL", "7",          "BW_LOCAL_MODE",
+                                "yes",    "BW_ALIAS", "bee",         "BW_BACKEND", "cpu",
+                                "BW_KV",  "",         NULL};
+    child c = spawn("llm-worker-rbee-rocm", argv, good);
+    wait_for_port(&c);
+    expect_soon(c.port, "/info", "\"n_ctx\":1234,");
+    expect_get(c.port, "/info", "\"n_parallel\":7,");
+    expect_get(c.port, "/info", "\"device\":\"cpu:0\"");
+    expect_get(c.port, "/v1/models", "\"bee\"");
+    end_with(&c, SIGTERM, 0);
+    const char *const both[] = {"--worker-id", "w", "--model", model, "--port", "0", "--ctx=99", NULL};
+    c = spawn("llm-worker-rbee-cpu", both, good);
+    wait_for_port(&c);
+    expect_soon(c.port, "/info", "\"n_ctx\":99,"); /* a flag comes first */
+    end_with(&c, SIGTERM, 0);
+}
+
 static void test_backends(void **state)
 {
     (void)state;
@@ -637,12 +679,19 @@ int main(void)
     setenv("BW_HIP_LIBRARY", "/nowhere/hip.so", 1);
     setenv("BW_CUDA_LIBRARY", "/nowhere/cuda.so", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hive_argv),    cmocka_unit_test(test_founding_argv),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_backends),
-        cmocka_unit_test(test_which_card),   cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_signals),      cmocka_unit_test(test_token_from_environment),
-        cmocka_unit_test(test_slow_driver),  cmocka_unit_test(test_nohup),
+        cmocka_unit_test(test_hive_argv),
+        cmocka_unit_test(test_founding_argv),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_usage_errors),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_backends),
+        cmocka_unit_test(test_which_card),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_token_from_environment),
+        cmocka_unit_test(test_slow_driver),
+        cmocka_unit_test(test_nohup),
         cmocka_unit_test(test_model_path),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
