@@ -39,6 +39,9 @@ enum {
     LOOK_MS = 50,       /* between two looks at who reads */
     LEAST_BYTES = 4096, /* a client that takes fewer within the deadline does not read */
     LEAST_PLACES = 4,
+    /* of answers in the kernel for one client. Left alone it takes 4 MB, a thousand answers for one who never reads,
+     * and a crowd of those makes everyone wait for seconds while theirs are written. */
+    SEND_BYTES = 1 << 16,
     KEPT_FILES = 20 /* for models, devices and heartbeats */
 };
 
@@ -350,8 +353,9 @@ static void let_in(bw_door *door, int fd, const struct sockaddr_storage *from, s
     bw_server *server = door->server;
     unsigned char address[16];
     read_address(from, address);
-    int on = 1;
+    int on = 1, room = SEND_BYTES;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     pthread_mutex_lock(&server->lock);
     if ((size_t)fd < door->n_by_fd && door->by_fd[fd])
         peer_free(server, door->by_fd[fd]); /* libmicrohttpd closed it without a word */

@@ -137,6 +137,36 @@ static void test_unread_crowd(void **state)
         close(fds[i]);
 }
 
+static double body_bytes(void)
+{
+    static const char name[] = "\nbeeswax_http_body_bytes_total ";
+    answer a;
+    client_ask(port, "GET", "/metrics", "", NULL, &a);
+    const char *at = strstr(a.body.data, name);
+    assert_non_null(at);
+    double n = strtod(at + strlen(name), NULL);
+    answer_deinit(&a);
+    return n;
+}
+
+/* Answers that nobody reads are not made by the thousand: the kernel takes few of them. */
+static void test_unread_answers(void **state)
+{
+    (void)state;
+    double begin = body_bytes(), last = begin, now = begin;
+    int stuck = connect_small();
+    for (int still = 0; still < 10;
+         still = now - last < 16384 ? still + 1 : 0) { /* asking for it makes a few KB itself */
+        last = now;
+        ask_without_reading(stuck);
+        bw_clock_sleep_ms(20);
+        now = body_bytes();
+    }
+    if (now - begin > 600000)
+        fail_msg("%.0f bytes of answers were made for a client that reads none", now - begin);
+    close(stuck);
+}
+
 /* Without any crowd: who does not read is cut, who waits for slow tokens is not. */
 static void test_stuck_reader(void **state)
 {
@@ -348,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_files), /* forks: before there is any thread */
         cmocka_unit_test_setup_teardown(test_unread_crowd, start_patient, stop),
+        cmocka_unit_test_setup_teardown(test_unread_answers, start_patient, stop),
         cmocka_unit_test_setup_teardown(test_stuck_reader, start_impatient, stop),
         cmocka_unit_test_setup_teardown(test_share_of_places, start_small, stop),
         cmocka_unit_test_setup_teardown(test_no_files, start_patient, stop),
