@@ -34,6 +34,11 @@ typedef struct bw_ask {
     bw_sampling sampling;
     const char **stop; /* [n_stop] */
     size_t n_stop;
+    int32_t min_tokens;
+    const int32_t *stop_tokens; /* [n_stop_tokens] */
+    size_t n_stop_tokens;
+    const char **bad_words; /* [n_bad_words] */
+    size_t n_bad_words;
 } bw_ask;
 
 /* An HTTP answer that is already whole. */

@@ -1,10 +1,8 @@
 /* rbee's two bodies: {"operation":"infer",...} and the flat one without `operation`. See ask.h. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ask.h"
-#include "json.h"
+#include "ask_fields.h"
 
 typedef struct reader {
     const json_t *object;
@@ -34,51 +32,46 @@ static void add_error(reader *in, const char *field, const char *constraint, con
     bw_str_add_char(out, '}');
 }
 
-/* A real number within [low, high]; the shortest text that reads back as the same float goes into the error. */
-static void read_real(reader *in, const char *key, double low, double high, float *out)
+/* The shortest text that reads back as the same number. */
+static void write_real(double value, char text[40])
 {
-    double value;
-    bw_json_found found = bw_json_get_f64(in->object, key, &value);
-    note_found(in, key, found, "a number");
-    if (found != BW_JSON_FOUND)
-        return;
-    if (value >= low && value <= high) {
-        *out = (float)value;
-        return;
-    }
-    char text[40], constraint[48], message[96];
     for (int digits = 1; digits <= 17; digits++) {
         double again;
-        snprintf(text, sizeof text, "%.*g", digits, value);
+        snprintf(text, 40, "%.*g", digits, value);
         if (bw_parse_f64(text, &again) && again == value)
             break;
     }
-    snprintf(constraint, sizeof constraint, "range(%.1f..=%.1f)", low, high);
-    snprintf(message, sizeof message, "%s must be between %.1f and %.1f", key, low, high);
-    add_error(in, key, constraint, message, text);
 }
 
-static void read_integer(reader *in, const char *key, int64_t low, int64_t high, int32_t *out)
+static void tell(void *user, const bw_fault *f)
 {
-    int64_t value;
-    bw_json_found found = bw_json_get_i64(in->object, key, &value);
-    if (found == BW_JSON_WRONG_TYPE && json_is_real(bw_json_get(in->object, key)) &&
-        fabs(json_real_value(bw_json_get(in->object, key))) > 9e18) {
-        found = BW_JSON_FOUND; /* whole, only too large: a matter of range */
-        value = json_real_value(bw_json_get(in->object, key)) > 0 ? INT64_MAX : INT64_MIN;
+    reader *in = user;
+    char text[40], constraint[64], message[200];
+    switch (f->kind) {
+    case BW_FAULT_TYPE:
+        note_found(in, f->name, BW_JSON_WRONG_TYPE, f->words);
+        break;
+    case BW_FAULT_RANGE:
+        if (f->is_integer)
+            snprintf(text, sizeof text, "%lld", (long long)f->whole);
+        else
+            write_real(f->value, text);
+        snprintf(constraint, sizeof constraint, f->is_integer ? "range(%.0f..=%.0f)" : "range(%.1f..=%.1f)", f->low,
+                 f->high);
+        snprintf(message, sizeof message,
+                 f->is_integer ? "%s must be between %.0f and %.0f" : "%s must be between %.1f and %.1f", f->name,
+                 f->low, f->high);
+        add_error(in, f->name, constraint, message, text);
+        break;
+    case BW_FAULT_REFUSED:
+        snprintf(message, sizeof message, "%s is not supported: %s", f->name, f->words);
+        add_error(in, f->name, "unsupported", message, NULL);
+        break;
+    case BW_FAULT_VALUE:
+        snprintf(message, sizeof message, "%s %s", f->name, f->words);
+        add_error(in, f->name, "value", message, NULL);
+        break;
     }
-    note_found(in, key, found, "an integer");
-    if (found != BW_JSON_FOUND)
-        return;
-    if (value >= low && value <= high) {
-        *out = value > INT32_MAX ? INT32_MAX : (int32_t)value;
-        return;
-    }
-    char text[40], constraint[64], message[128];
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    snprintf(constraint, sizeof constraint, "range(%lld..=%lld)", (long long)low, (long long)high);
-    snprintf(message, sizeof message, "%s must be between %lld and %lld", key, (long long)low, (long long)high);
-    add_error(in, key, constraint, message, text);
 }
 
 static size_t count_chars(const char *text, size_t n_bytes)
@@ -156,35 +149,24 @@ static bool read_stop(reader *in, bw_ask *ask)
 static bool read_members(reader *in, bool tagged, bw_ask *ask)
 {
     bw_sampling *s = &ask->sampling;
-    *s = (bw_sampling){.temperature = 1.0f,
-                       .top_p = tagged ? 0.9f : 1.0f,
-                       .top_k = tagged ? 50 : 0,
-                       .repetition_penalty = tagged ? 1.1f : 1.0f,
-                       .repeat_last_n = 128,
-                       .seed = tagged ? 42 : 0,
-                       .has_seed = tagged};
+    if (!bw_fields_read(in->object, tagged ? BW_IN_TAGGED : BW_IN_FLAT, ask, tell, in))
+        return false;
+    s->seed = tagged ? 42 : 0;
+    s->has_seed = tagged;
     ask->api = BW_ASK_RBEE;
     ask->n = 1;
     ask->n_logprobs = -1;
     ask->stream = true;
-    ask->max_tokens = 100;
     if (!read_prompt(in, tagged, ask) || !read_stop(in, ask))
         return false;
-    read_integer(in, "max_tokens", tagged ? 0 : 1, tagged ? UINT32_MAX : 2048, &ask->max_tokens);
-    read_real(in, "temperature", 0, 2, &s->temperature);
     bw_json_found found = bw_json_get_u64(in->object, "seed", &s->seed);
     note_found(in, "seed", found, "an unsigned 64-bit integer");
     s->has_seed = s->has_seed || found == BW_JSON_FOUND;
-    read_real(in, "top_p", 0, 1, &s->top_p);
-    read_integer(in, "top_k", 0, UINT32_MAX, &s->top_k);
-    read_real(in, "repetition_penalty", 0, 2, &s->repetition_penalty);
     /* The contract allows 0 and what is almost 0, by which the engine does not divide: off, and the least it takes. */
     if (s->repetition_penalty == 0)
         s->repetition_penalty = 1;
     else if (s->repetition_penalty < 0.01f)
         s->repetition_penalty = 0.01f;
-    read_integer(in, "repeat_last_n", 0, UINT32_MAX, &s->repeat_last_n);
-    read_real(in, "min_p", 0, 1, &s->min_p);
     return true;
 }
 
@@ -244,6 +226,8 @@ bool bw_ask_read_rbee(const char *body, size_t n_bytes, bw_ask *ask, bw_reply *r
         }
         bw_str_deinit(&in.errors);
     }
+    if (good)
+        bw_fields_note_unknown(root, tagged ? BW_IN_TAGGED : BW_IN_FLAT, "a job");
     json_decref(root);
     if (!good)
         bw_ask_deinit(ask);

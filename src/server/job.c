@@ -145,6 +145,13 @@ static bw_status check_ask(bw_job *job, const bw_model_info *info, bw_err *err)
         return bw_fail(err, BW_E_ARG, "logit_bias names token %d; the vocabulary has %d",
                        (int)ask->sampling.logit_bias[i].token, (int)info->n_vocab);
     }
+    for (size_t i = 0; i < ask->n_stop_tokens; i++) {
+        if (ask->stop_tokens[i] < info->n_vocab)
+            continue;
+        job->bad_param = "stop_token_ids";
+        return bw_fail(err, BW_E_ARG, "stop_token_ids names token %d; the vocabulary has %d", (int)ask->stop_tokens[i],
+                       (int)info->n_vocab);
+    }
     for (size_t i = 0; i < ask->n_prompts; i++)
         for (size_t j = 0; j < ask->prompts[i].n_tokens; j++)
             if (ask->prompts[i].tokens[j] >= info->n_vocab)
@@ -173,6 +180,11 @@ static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, con
         request.sampling.seed = ask->sampling.seed + index;
     request.stop = ask->stop;
     request.n_stop = ask->n_stop;
+    request.min_tokens = ask->min_tokens;
+    request.stop_tokens = ask->stop_tokens;
+    request.n_stop_tokens = ask->n_stop_tokens;
+    request.bad_words = ask->bad_words;
+    request.n_bad_words = ask->n_bad_words;
     request.n_logprobs = ask->n_logprobs;
     request.echo_logprobs = ask->echo && ask->n_logprobs >= 0;
     request.notify = job_notify;
@@ -319,7 +331,7 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
         }
         bw_reply_set_text(reply, 400, "%s", "");
         reply->content_type = bw_type_json;
-        bw_str_add(&reply->body, "{\"field\":\"prompt\",\"message\":");
+        bw_str_add_format(&reply->body, "{\"field\":\"%s\",\"message\":", job->bad_param ? job->bad_param : "prompt");
         bw_str_add_json(&reply->body, err->text, strlen(err->text));
         bw_str_add_char(&reply->body, '}');
         return;

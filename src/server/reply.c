@@ -64,7 +64,9 @@ void bw_ask_release(bw_ask *ask)
     ask->sampling.logit_bias = NULL;
     ask->sampling.n_logit_bias = 0;
     ask->stop = NULL;
-    ask->n_prompts = ask->n_stop = 0;
+    ask->stop_tokens = NULL;
+    ask->bad_words = NULL;
+    ask->n_prompts = ask->n_stop = ask->n_stop_tokens = ask->n_bad_words = 0;
 }
 
 void bw_ask_deinit(bw_ask *ask)

@@ -3,8 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-#include "ask.h"
+#include "ask_fields.h"
 #include "bw_mem.h"
 #include "json.h"
 #include "sha256.h"
@@ -232,7 +233,13 @@ static void test_completion_errors(void **state)
         {"{\"prompt\":[\"a\",\"b\"],\"n\":64}", "product"},
         {"{\"prompt\":\"a\",\"temperature\":3}", "between 0 and 2"},
         {"{\"prompt\":\"a\",\"temperature\":\"hot\"}", "must be a number"},
-        {"{\"prompt\":\"a\",\"max_tokens\":-1}", "\"param\":\"max_tokens\""},
+        {"{\"prompt\":\"a\",\"max_tokens\":-2}", "'max_tokens' must be between -1 and 2147483647, not -2"},
+        {"{\"prompt\":\"a\",\"min_tokens\":17}", "'min_tokens' must not be above 'max_tokens'"},
+        {"{\"prompt\":\"a\",\"top_k\":-2}", "\"param\":\"top_k\""},
+        {"{\"prompt\":\"a\",\"stop_token_ids\":5}", "\"param\":\"stop_token_ids\""},
+        {"{\"prompt\":\"a\",\"stop_token_ids\":[-1]}", "\"param\":\"stop_token_ids\""},
+        {"{\"prompt\":\"a\",\"bad_words\":[\"\"]}", "\"param\":\"bad_words\""},
+        {"{\"prompt\":\"a\",\"bad_words\":\"x\"}", "\"param\":\"bad_words\""},
         {"{\"prompt\":\"a\",\"best_of\":2}", "\"param\":\"best_of\""},
         {"{\"prompt\":\"a\",\"suffix\":\"b\"}", "\"param\":\"suffix\""},
         {"{\"prompt\":\"a\",\"stop\":[1]}", "\"param\":\"stop\""},
@@ -366,9 +373,163 @@ static void test_failing_memory(void **state)
 {
     (void)state;
     fail_every_allocation(rbee, "{\"operation\":\"infer\",\"prompt\":\"hello\",\"stop\":[\"a\",\"b\"]}");
-    fail_every_allocation(completion, "{\"prompt\":[\"a\",[1,2]],\"stop\":\"x\",\"logit_bias\":{\"1\":1}}");
+    fail_every_allocation(completion, "{\"prompt\":[\"a\",[1,2]],\"stop\":\"x\",\"logit_bias\":{\"1\":1},"
+                                      "\"bad_words\":[\"b\"]}");
     fail_every_allocation(chat, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}],"
                                 "\"tools\":[{}]}");
+}
+
+/* Members that servers of the same API have: taken in every form that their clients write. */
+static void test_peers_members(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *members;
+        int32_t max_tokens, max_tokens_of_chat;
+    } limits[] = {
+        {"", 16, -1},
+        {",\"max_tokens\":null", -1, -1},
+        {",\"max_tokens\":-1", -1, -1},
+        {",\"max_tokens\":7", 7, 7},
+        {",\"max_tokens\":7.0", 7, 7},
+        {",\"n_predict\":-1", -1, -1},
+        {",\"n_predict\":9", 9, 9},
+        {",\"n_predict\":9,\"max_tokens\":null", 9, 9},
+        {",\"max_tokens\":7,\"n_predict\":9", 7, 7},
+        {",\"max_tokens\":7,\"max_completion_tokens\":null", 7, 7},
+        {",\"max_tokens\":7,\"max_completion_tokens\":3", 7, 3},
+    };
+    char body[300];
+    bw_ask ask;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        for (int is_chat = 0; is_chat < 2; is_chat++) {
+            snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"prompt\":\"a\"%s}",
+                     limits[i].members);
+            assert_true(is_chat ? chat(body, &ask) : completion(body, &ask));
+            if (ask.max_tokens != (is_chat ? limits[i].max_tokens_of_chat : limits[i].max_tokens))
+                fail_msg("%s: %d", body, ask.max_tokens);
+            bw_ask_deinit(&ask);
+        }
+    assert_true(completion("{\"prompt\":\"a\",\"top_k\":-1,\"repeat_penalty\":1.5,\"cache_prompt\":false,"
+                           "\"min_tokens\":3,\"stop_token_ids\":[5,6.0],\"bad_words\":[\"x\",\"y z\"]}",
+                           &ask));
+    assert_true(ask.sampling.top_k == 0 && ask.sampling.repetition_penalty == 1.5f);
+    assert_true(ask.min_tokens == 3 && ask.n_stop_tokens == 2 && ask.stop_tokens[1] == 6);
+    assert_true(ask.n_bad_words == 2);
+    assert_string_equal(ask.bad_words[1], "y z");
+    assert_int_equal(ask.sampling.repeat_last_n, 0);
+    bw_ask_deinit(&ask);
+    assert_true(
+        completion("{\"prompt\":\"a\",\"repeat_last_n\":0,\"repeat_penalty\":1.5,\"presence_penalty\":1}", &ask));
+    assert_true(ask.sampling.repetition_penalty == 1 && ask.sampling.presence_penalty == 0);
+    bw_ask_deinit(&ask);
+    assert_true(rbee("{\"prompt\":\"a\",\"min_tokens\":3,\"stop_token_ids\":[5],\"bad_words\":[\"x\"],"
+                     "\"logit_bias\":{\"3\":1},\"presence_penalty\":1}",
+                     &ask));
+    assert_true(ask.min_tokens == 3 && ask.n_stop_tokens == 1 && ask.n_bad_words == 1);
+    assert_true(ask.sampling.n_logit_bias == 1 && ask.sampling.presence_penalty == 1);
+    bw_ask_deinit(&ask);
+    assert_true(chat("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"reasoning_effort\":\"low\"}", &ask));
+    assert_string_equal(ask.extra_json, "{\"reasoning_effort\":\"low\"}");
+    bw_ask_deinit(&ask);
+}
+
+/* What cannot be honoured is refused by name, and what asks for nothing is not. */
+static void test_refused_members(void **state)
+{
+    (void)state;
+    static const char base[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"prompt\":\"a\",\"%s\":%s}";
+    char body[300], words[120];
+    bw_ask ask;
+    size_t n = 0;
+    for (size_t i = 0; i < bw_n_fields; i++) {
+        const bw_field *f = &bw_fields[i];
+        if (f->kind != BW_FIELD_REFUSED)
+            continue;
+        bool (*read)(const char *, bw_ask *) = f->where & BW_IN_CHAT         ? chat
+                                               : f->where & BW_IN_COMPLETION ? completion
+                                                                             : rbee;
+        static const char *const values[] = {"{\"x\":1}", "\"some\"", "[\"some\"]", "7"};
+        for (size_t k = 0; k < 4; k++, n++) {
+            snprintf(body, sizeof body, base, f->name, values[k]);
+            snprintf(words, sizeof words, read == rbee ? "\"field\":\"%s\"" : "'%s' is not supported: ", f->name);
+            assert_refused(read(body, &ask), 400, words);
+        }
+        static const char *const nothing[] = {"null", "\"\"", "{}", "[]"};
+        for (size_t k = 0; k < 4; k++) {
+            snprintf(body, sizeof body, base, f->name, nothing[k]);
+            if (!read(body, &ask))
+                fail_msg("%s: %s", body, reply.body.data);
+            bw_ask_deinit(&ask);
+        }
+    }
+    assert_true(n >= 160);
+    static const char *const fine[][2] = {
+        {"response_format", "{\"type\":\"text\"}"},
+        {"modalities", "[\"text\"]"},
+        {"function_call", "\"none\""},
+        {"typical_p", "1"},
+        {"skip_special_tokens", "true"},
+        {"use_beam_search", "false"},
+        {"mirostat", "0"},
+    };
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        snprintf(body, sizeof body, base, fine[i][0], fine[i][1]);
+        if (!chat(body, &ask))
+            fail_msg("%s: %s", body, reply.body.data);
+        bw_ask_deinit(&ask);
+    }
+    assert_refused(completion("{\"prompt\":\"a\",\"response_format\":{\"type\":\"json_object\"}}", &ask), 400,
+                   "\"param\":\"response_format\"");
+    assert_refused(completion("{\"prompt\":\"a\",\"skip_special_tokens\":false}", &ask), 400, "skip_special_tokens");
+    assert_refused(rbee("{\"prompt\":\"a\",\"grammar\":\"g\"}", &ask), 400, "\"constraint\":\"unsupported\"");
+}
+
+/* Standard error of what a body makes the log say. */
+static void logged(const char *body, char *text, size_t n_text)
+{
+    bw_ask ask;
+    char path[] = "/tmp/ask_test_XXXXXX";
+    int file = mkstemp(path), saved = dup(2);
+    assert_true(file >= 0 && saved >= 0);
+    dup2(file, 2);
+    assert_true(completion(body, &ask));
+    bw_ask_deinit(&ask);
+    dup2(saved, 2);
+    close(saved);
+    ssize_t n = pread(file, text, n_text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    close(file);
+    unlink(path);
+}
+
+static void test_unknown_members(void **state)
+{
+    (void)state;
+    char text[2000];
+    logged("{\"prompt\":\"a\",\"user\":\"u\",\"seed\":1,\"top_kk\":5,\"a\\nb\\u001b\":1}", text, sizeof text);
+    assert_non_null(strstr(text, "'top_kk' in the body of /v1/completions is not known here"));
+    assert_non_null(strstr(text, "'a?b?'"));
+    assert_null(strstr(text, "'user'"));
+    assert_null(strstr(text, "\x1b"));
+    logged("{\"prompt\":\"a\",\"top_kk\":5,\"other_one\":1}", text, sizeof text);
+    assert_null(strstr(text, "top_kk")); /* once */
+    assert_non_null(strstr(text, "other_one"));
+    bw_str many = {0};
+    bw_str_add(&many, "{\"prompt\":\"a\"");
+    for (int i = 0; i < 3000; i++)
+        bw_str_add_format(&many, ",\"unknown_%d\":0", i);
+    bw_str_add_char(&many, '}');
+    static char lines[1 << 20];
+    logged(many.data, lines, sizeof lines);
+    bw_str_deinit(&many);
+    size_t n = 0;
+    for (const char *at = lines; (at = strchr(at, '\n')); at++)
+        n++;
+    assert_true(n > 40 && n <= 64);
+    assert_non_null(strstr(lines, "of no further name"));
+    logged("{\"prompt\":\"a\",\"one_more\":5}", text, sizeof text);
+    assert_string_equal(text, "");
 }
 
 static void test_sha256(void **state)
@@ -393,6 +554,8 @@ int main(void)
         cmocka_unit_test(test_completion_body), cmocka_unit_test(test_completion_errors),
         cmocka_unit_test(test_chat_body),       cmocka_unit_test(test_messages),
         cmocka_unit_test(test_failing_memory),  cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_peers_members),   cmocka_unit_test(test_refused_members),
+        cmocka_unit_test(test_unknown_members),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     bw_reply_deinit(&reply);
