@@ -19,6 +19,10 @@ bw_status bw_gpu_each_once(const bw_op_call *call, bw_device *device, int n_in, 
 /* The full name of a call's entry point. */
 void bw_gpu_entry_name(const bw_op_call *call, char name[64]);
 
+/* Whether a vendor's matrix products and convolutions of a type keep its subnormal numbers, as ours do everywhere: not
+ * those of f16 on gfx90a, whose matrix units take them for 0. */
+bool bw_gpu_library_keeps_subnormal(const bw_device *device, bw_dtype dtype);
+
 /* Two ways of computing the same, and what a trial found: milliseconds of a run, 0 where none was made now. */
 typedef bw_status bw_gpu_trial_fn(const void *what, bw_err *err);
 typedef struct bw_gpu_trial {

@@ -2,6 +2,7 @@
 #include "bw_op_gpu.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "bw_gpu_library.h"
 #include "bw_log.h"
@@ -121,6 +122,11 @@ static bw_status measure(bw_device *device, bw_gpu_trial_fn *run, const void *wh
     if (end)
         bw_gpu_event_free(device, end);
     return status;
+}
+
+bool bw_gpu_library_keeps_subnormal(const bw_device *device, bw_dtype dtype)
+{
+    return dtype != BW_F16 || !strstr(device->description, "gfx90a");
 }
 
 bool bw_gpu_is_library_faster(bw_device *device, uint64_t shape, bw_gpu_trial *t)

@@ -22,7 +22,6 @@ struct bw_acc;
 /* What each vendor defines:
  *   BW_TILE_IS_PLAIN                        there are no matrix units: a product is many instructions, and a kernel should
  *                                           do its tiles one after another in a loop, or its registers spill
- *   BW_TILE_FLUSHES                         whether subnormal operands are taken for 0
  *   BW_FRAG_ROWS, BW_FRAG_GROUPS, BW_FRAG_PAIRS, BW_ACC_EACH: constants
  *   int bw_frag_row(i), bw_frag_group()
  *   int bw_frag_k(j)                        the first k of the lane's pair j in the fragments that bw_frag_load gives

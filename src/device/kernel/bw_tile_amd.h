@@ -6,6 +6,8 @@
  *        2i + l / 16
  * gfx12  lane l: operand row l % 16, k from 8 (l / 16) on; results: column l % 16, row 8 (l / 16) + i
  * MFMA   lane l: operand row l % 16, k from 4 (l / 16) on; results: column l % 16, row 4 (l / 16) + i
+ *
+ * gfx90a takes subnormal bf16 (below 2^-126) for 0, which shows only beside operands of more than 2^100.
  */
 #ifndef BW_TILE_AMD_H
 #define BW_TILE_AMD_H
@@ -23,11 +25,6 @@
 #define BW_ACC_EACH 4
 #endif
 #define BW_TILE_IS_PLAIN false
-#if defined(__gfx90a__)
-#define BW_TILE_FLUSHES true
-#else
-#define BW_TILE_FLUSHES false
-#endif
 #define BW_FRAG_ROWS 1
 #define BW_FRAG_PAIRS (8 / BW_FRAG_GROUPS)
 #define BW_ACC_COLUMN_LANES 16
@@ -128,6 +125,7 @@ template <typename V, typename T> BW_DEVICE V bw_frag_vector(const bw_frag<T> &f
         w[j] = f.w[j];
     return __builtin_bit_cast(V, w);
 }
+#if !defined(__gfx90a__)
 BW_DEVICE bw_acc_vector bw_mma_vector(const bw_frag<bw_f16> &a, const bw_frag<bw_f16> &b, bw_acc_vector c)
 {
     bw_frag_f16 x = bw_frag_vector<bw_frag_f16>(a), y = bw_frag_vector<bw_frag_f16>(b);
@@ -139,6 +137,7 @@ BW_DEVICE bw_acc_vector bw_mma_vector(const bw_frag<bw_f16> &a, const bw_frag<bw
     return __builtin_amdgcn_mfma_f32_16x16x16f16(x, y, c, 0, 0, 0);
 #endif
 }
+#endif
 BW_DEVICE bw_acc_vector bw_mma_vector(const bw_frag<bw_bf16> &a, const bw_frag<bw_bf16> &b, bw_acc_vector c)
 {
 #if defined(__gfx908__)
@@ -160,6 +159,47 @@ BW_DEVICE bw_acc_vector bw_mma_vector(const bw_frag<bw_bf16> &a, const bw_frag<b
 #endif
 #endif
 }
+#if defined(__gfx90a__)
+/* gfx90a's matrix units take subnormal operands for 0, which trained f16 weights have many of. bf16's smallest normal
+ * number is 2^-126, so there an f16 is the sum of two normal bf16 (or zeros): its first 8 bits, and the other 3. Four
+ * products of those are exact. Of infinity and NaN only the first product may see anything, so the others take the
+ * number brought to what f16 can hold. */
+struct bw_frag_split {
+    bw_frag<bw_bf16> first, first_finite, rest;
+};
+/* The upper halves of both: numbers of 8 bits to a pair of bf16. */
+BW_DEVICE uint32_t bw_upper_halves(float low, float high)
+{
+    return bw_bytes<0x7632>(bw_bits(low), bw_bits(high));
+}
+BW_DEVICE float bw_beyond_upper_half(float x)
+{
+    return x - bw_from_bits(bw_bits(x) & 0xffff0000u);
+}
+BW_DEVICE void bw_frag_split_f16(bw_frag_split &s, const bw_frag<bw_f16> &f)
+{
+    constexpr float MOST = 65504;
+#pragma unroll
+    for (int j = 0; j < BW_FRAG_PAIRS; j++) {
+        float low = bw_f16_of_bits((uint16_t)f.w[j]), high = bw_f16_of_bits((uint16_t)(f.w[j] >> 16));
+        s.first.w[j] = bw_upper_halves(low, high);
+        low = __builtin_amdgcn_fmed3f(low, -MOST, MOST);
+        high = __builtin_amdgcn_fmed3f(high, -MOST, MOST);
+        s.first_finite.w[j] = bw_upper_halves(low, high);
+        s.rest.w[j] = bw_upper_halves(bw_beyond_upper_half(low), bw_beyond_upper_half(high));
+    }
+}
+BW_DEVICE bw_acc_vector bw_mma_vector(const bw_frag<bw_f16> &a, const bw_frag<bw_f16> &b, bw_acc_vector c)
+{
+    bw_frag_split x, y;
+    bw_frag_split_f16(x, a);
+    bw_frag_split_f16(y, b);
+    c = bw_mma_vector(x.rest, y.rest, c);
+    c = bw_mma_vector(x.rest, y.first_finite, c);
+    c = bw_mma_vector(x.first_finite, y.rest, c);
+    return bw_mma_vector(x.first, y.first, c);
+}
+#endif
 template <typename T> BW_DEVICE void bw_mma(bw_acc &acc, const bw_frag<T> &a, const bw_frag<T> &b)
 {
     bw_acc_vector c;

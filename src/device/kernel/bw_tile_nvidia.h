@@ -7,7 +7,6 @@
 #define BW_TILE_NVIDIA_H
 
 #define BW_TILE_IS_PLAIN false
-#define BW_TILE_FLUSHES false
 #define BW_FRAG_ROWS 2
 #define BW_FRAG_GROUPS 4
 #define BW_FRAG_PAIRS 2

@@ -12,7 +12,6 @@
 #else
 #define BW_TILE_IS_PLAIN true
 #endif
-#define BW_TILE_FLUSHES false
 #define BW_FRAG_ROWS 1
 #define BW_FRAG_GROUPS (BW_WAVE / 16)
 #define BW_FRAG_PAIRS (8 / BW_FRAG_GROUPS)

@@ -8,7 +8,7 @@
  * operand of the second product as they lie; that gives the output transposed. Queries and weights are split into two
  * numbers of the cache's type each, which keeps f32's precision with f16 (with bf16: 16 bits); before that a row of q
  * is brought to 2^12, and weights are counted in small units (bw_weight_shift), so that the second numbers are far from
- * subnormal ones, which gfx90a takes for 0. Keys and values of a q8_0 cache become f16 on their way to shared memory: rounded to 11 bits, of
+ * subnormal ones, which have fewer bits. Keys and values of a q8_0 cache become f16 on their way to shared memory: rounded to 11 bits, of
  * numbers that have 8. */
 #include "bw_kernel.h"
 #include "attention/bw_attention_args.h"

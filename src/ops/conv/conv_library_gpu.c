@@ -122,7 +122,8 @@ static bw_status run_library(const void *what, bw_err *err)
 static bool wants_library(const bw_conv_job *j, const bw_gpu_conv *s, bw_gpu_trial *t)
 {
     const bool is_forced = bw_gpu_dnn_is_forced();
-    if (!is_forced && millions(j->c) < LEAST_MILLIONS)
+    if ((!is_forced && millions(j->c) < LEAST_MILLIONS) ||
+        !bw_gpu_library_keeps_subnormal(j->device, j->call->in[0]->dtype))
         return false;
     const char *library = bw_gpu_dnn(j->device);
     if (!library || is_forced)

@@ -310,9 +310,7 @@ static uint64_t shape_of(const struct job *j)
 static bool wants_library(const struct job *j, bw_gpu_trial *t)
 {
     const char *library = bw_gpu_library(j->device);
-    /* gfx90a's matrix units take subnormal f16 for 0, which results of f32 may show. */
-    bool is_exact = j->in != BW_F16 || j->out != BW_F32 || !strstr(j->device->description, "gfx90a");
-    if (!library || !is_exact)
+    if (!library || !bw_gpu_library_keeps_subnormal(j->device, j->in))
         return false;
     if (bw_gpu_library_is_forced(j->device))
         return true;

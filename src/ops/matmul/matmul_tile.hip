@@ -1,8 +1,7 @@
 /* MATMUL of f16 and bf16 on matrix units: tiles of both operands through shared memory, several stages of copies under
  * way where the hardware copies by itself, else one in registers. Either operand lies with k as its neighbouring elements
  * ("by k") or with its rows (a's) or columns (b's), whichever way has a stride of 1; other strides are matmul.hip's.
- * Without matrix units these kernels are matmul.hip's, as they are where f32 is asked for and the units take subnormal
- * f16 for 0 (in a result of f16 that is seldom seen).
+ * Without matrix units these kernels are matmul.hip's.
  *
  * grid x: tiles, in groups of GROUP rows of them, so that workgroups that run at one time share rows and columns; z: the
  * batch. */
@@ -59,14 +58,6 @@ BW_DEVICE void multiply_plain(const bw_matmul_args &p, const corner<T, R> &c)
     }
 }
 
-/* Whether matrix units give what the op's definition says. */
-template <typename T, typename R> struct has_units {
-    static constexpr bool VALUE = !BW_TILE_IS_PLAIN;
-};
-template <> struct has_units<bw_f16, float> {
-    static constexpr bool VALUE = !BW_TILE_IS_PLAIN && !BW_TILE_FLUSHES;
-};
-
 template <typename T, typename R, int SIZE, bool A_BY_K, bool B_BY_K>
 BW_DEVICE void matmul(const bw_matmul_args &p, const T *a, const T *b, R *out)
 {
@@ -86,7 +77,7 @@ BW_DEVICE void matmul(const bw_matmul_args &p, const T *a, const T *b, R *out)
     c.out_row = p.out_row;
     c.out_column = p.out_column;
     constexpr int A_WAY = A_BY_K ? (int)BW_BY_K : (int)BW_NOT_BY_K, B_WAY = B_BY_K ? (int)BW_BY_K : (int)BW_NOT_BY_K;
-    if constexpr (has_units<T, R>::VALUE)
+    if constexpr (!BW_TILE_IS_PLAIN)
         multiply<T, R, SIZE, A_WAY, B_WAY>(c);
     else
         multiply_plain<T, R, SIZE>(p, c);
