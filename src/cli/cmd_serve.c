@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ typedef struct serve_settings {
     cli_engine_settings engine;
     const char *host, *token, *name;
     int32_t port, n_parallel, n_queue, kv_tokens;
-    bool no_cors, no_request_log;
+    cli_texts allow_hosts, cors;
+    bool no_request_log;
 } serve_settings;
 
 static void init(void *settings)
@@ -46,7 +48,10 @@ static const cli_option options[] = {
      "requests that may wait for a place; more get 503 (default 64)", 1, 65536, NULL},
     {"kv-tokens", 0, CLI_I32, offsetof(serve_settings, kv_tokens), "N",
      "tokens the KV cache holds over all requests (default: --ctx times --parallel)", 1, 1e9, NULL},
-    {"no-cors", 0, CLI_FLAG, offsetof(serve_settings, no_cors), NULL, "no cross-origin headers", 0, 0, NULL},
+    {"allow-host", 0, CLI_TEXTS, offsetof(serve_settings, allow_hosts), "NAME",
+     "a name clients may call it by, besides localhost and addresses; * for any ($BW_ALLOW_HOST)", 0, 0, NULL},
+    {"cors", 0, CLI_TEXTS, offsetof(serve_settings, cors), "ORIGIN",
+     "a site whose pages may use it, such as http://localhost:3000; * for all ($BW_CORS)", 0, 0, NULL},
     {"no-request-log", 0, CLI_FLAG, offsetof(serve_settings, no_request_log), NULL, "no log line per request", 0, 0,
      NULL},
 };
@@ -109,9 +114,21 @@ static void *load_main(void *arg)
     return NULL;
 }
 
+/* What was given, by commas (bw_free), or the variable's value. */
+static char *join(const cli_texts *texts, const char *variable)
+{
+    bw_str out = {0};
+    const char *value = getenv(variable);
+    for (size_t i = 0; i < texts->n; i++)
+        bw_str_add_format(&out, "%s%s", i ? "," : "", texts->items[i]);
+    if (texts->n == 0 && value)
+        bw_str_add(&out, value);
+    return bw_str_take(&out, NULL);
+}
+
 static bool is_loopback(const char *host)
 {
-    return bw_str_starts(host, "127.") || strcmp(host, "::1") == 0;
+    return strcasecmp(host, "localhost") == 0 || bw_str_starts(host, "127.") || strcmp(host, "::1") == 0;
 }
 
 static bw_status start(service *s, const char *model, bw_err *err)
@@ -128,10 +145,14 @@ static bw_status start(service *s, const char *model, bw_err *err)
     if (!name)
         return bw_fail_memory(err, strlen(model), "the model's name");
     o.model_id = name;
-    o.no_cors = settings->no_cors;
+    char *hosts = join(&settings->allow_hosts, "BW_ALLOW_HOST"), *cors = join(&settings->cors, "BW_CORS");
+    o.allow_hosts = hosts;
+    o.cors = cors;
     o.no_request_log = settings->no_request_log;
     bw_status status = bw_server_start(&o, &s->server, err);
     bw_free(name);
+    bw_free(hosts);
+    bw_free(cors);
     if (status != BW_OK)
         return status;
     cli_note("http://%s%s%s:%u  (OpenAI: /v1/chat/completions, /v1/completions; Ctrl-C ends)\n",

@@ -297,6 +297,8 @@ static bw_status start_server(worker *w, bw_err *err)
     options.model_id = name;
     options.model_ref = a->model_ref ? a->model_ref : a->model; /* the hive's own words */
     options.info_model_id = shown ? shown : name;
+    options.allow_hosts = a->allow_host ? a->allow_host : "*"; /* the worker contract's */
+    options.cors = a->cors ? a->cors : "*";
     options.worker_id = a->worker_id;
     options.hive_url = a->hive_url ? a->hive_url : a->queen_url ? a->queen_url : a->callback_url;
     options.device = w->backend->kind ? w->backend->kind : "unknown"; /* until it is open */

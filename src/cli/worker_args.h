@@ -11,6 +11,7 @@ typedef struct worker_args {
     const char *name; /* the program's, without its folder */
     const char *worker_id, *model, *model_ref, *alias, *hive_url, *queen_url, *callback_url;
     const char *rocm_device, *cuda_device, *metal_device, *device, *backend;
+    const char *allow_host, *cors;
     int32_t port; /* -1 = not given */
     int32_t n_threads, n_ctx, n_parallel, n_batch, kv_tokens, n_gpu_layers;
     int32_t kv; /* BW_KV_* */

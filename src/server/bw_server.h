@@ -27,10 +27,11 @@ typedef struct bw_server_options {
     const char *hive_url;       /* base URL for heartbeats; NULL or empty = none */
     const char *implementation; /* until bw_server_set_backend; NULL = "beeswax" */
     const char *device;         /* the same; NULL = "cpu:0" */
-    bool no_cors;               /* leave out the permissive cross-origin headers */
-    bool no_request_log;        /* leave out the log line per request */
-    size_t max_body;            /* bytes; 0 = 2 MiB. Longer: 413 */
-    size_t max_buffer;          /* bytes of one stream that wait for its reader; 0 = 2 MiB. Beyond: cancelled */
+    const char *cors;           /* origins whose pages may use it, by commas; "*" = all; NULL or empty = its own only */
+    const char *allow_hosts;  /* names clients may call it by besides localhost and addresses; "*" = any; NULL = none */
+    bool no_request_log;      /* leave out the log line per request */
+    size_t max_body;          /* bytes; 0 = 2 MiB. Longer: 413 */
+    size_t max_buffer;        /* bytes of one stream that wait for its reader; 0 = 2 MiB. Beyond: cancelled */
     uint32_t max_connections; /* 0 = 512; fewer where the process may open few files. Beyond: those that only wait go */
     uint32_t max_jobs;        /* rbee jobs remembered, running or not yet expired; 0 = 256. Beyond: 503 */
     uint32_t max_held;        /* requests held while the model loads; 0 = 64. Beyond: 503 */

@@ -41,15 +41,17 @@ static bool route_matches(const bw_route *route, const char *path, const char **
 }
 
 const bw_route *bw_route_find(const char *method, const char *path, const char **rest, size_t *rest_bytes,
-                              char allow[64])
+                              const bw_route **same_path, char allow[64])
 {
     const bool head = strcmp(method, "HEAD") == 0;
     allow[0] = 0;
+    *same_path = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         if (!route_matches(&routes[i], path, rest, rest_bytes))
             continue;
         if (strcmp(routes[i].method, head ? "GET" : method) == 0)
             return &routes[i];
+        *same_path = &routes[i];
         size_t used = strlen(allow);
         snprintf(allow + used, 64 - used, "%s%s%s", used ? "," : "", routes[i].method,
                  strcmp(routes[i].method, "GET") == 0 ? ",HEAD" : "");
@@ -69,9 +71,16 @@ static void add_common_headers(bw_http *http, struct MHD_Response *response, con
 {
     if (content_type)
         add_header(response, "content-type", content_type);
-    if (http->server->options.no_cors)
+    const char *cors = http->server->options.cors;
+    if (!*cors)
         return;
-    add_header(response, "access-control-allow-origin", "*");
+    const bool any = bw_guard_origin(cors, "*", NULL) == BW_ORIGIN_ALLOWED;
+    if (!any)
+        add_header(response, "vary", "origin");
+    if (!any && http->origin != BW_ORIGIN_ALLOWED)
+        return;
+    add_header(response, "access-control-allow-origin",
+               any ? "*" : MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Origin"));
     add_header(response, "access-control-expose-headers", "*");
 }
 
@@ -149,6 +158,8 @@ static bw_mhd_result reply_preflight(bw_http *http)
     add_header(response, "access-control-allow-methods", "GET,HEAD,POST,DELETE,OPTIONS");
     /* A bare * would not cover Authorization: name what was asked for. */
     add_header(response, "access-control-allow-headers", headers && *headers ? headers : "*");
+    if (MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Access-Control-Request-Private-Network"))
+        add_header(response, "access-control-allow-private-network", "true");
     add_header(response, "access-control-max-age", "86400");
     add_header(response, "vary", "origin, access-control-request-method, access-control-request-headers");
     return queue(http, 200, response);
@@ -171,7 +182,7 @@ static void check_token(bw_http *http)
     bool good = n > 0 && n <= MAX_AUTH_HEADER;
     while (good && n && (*header == ' ' || *header == '\t'))
         header++, n--;
-    good = good && n > sizeof prefix - 1 && memcmp(header, prefix, sizeof prefix - 1) == 0;
+    good = good && n > sizeof prefix - 1 && strncasecmp(header, prefix, sizeof prefix - 1) == 0;
     if (good) {
         header += sizeof prefix - 1;
         n -= sizeof prefix - 1;
@@ -206,37 +217,6 @@ static bool is_json_type(const char *type)
     return n > 17 && strncasecmp(type, "application/", 12) == 0 && strncasecmp(type + n - 5, "+json", 5) == 0;
 }
 
-/* ---- where a body ends ---- */
-
-struct framing {
-    int n_lengths, n_encodings;
-    bool wrong;
-};
-
-static bw_mhd_result look_at_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    (void)kind;
-    struct framing *f = user;
-    if (strpbrk(name, " \t"))
-        f->wrong = true; /* "Content-Length : 5" would pass as some other header */
-    if (strcasecmp(name, "Content-Length") == 0)
-        f->n_lengths++;
-    if (strcasecmp(name, "Transfer-Encoding") == 0) {
-        f->n_encodings++;
-        f->wrong = f->wrong || !value || strcasecmp(value, "chunked") != 0;
-    }
-    return MHD_YES;
-}
-
-/* Heads that two servers in a row may read differently are refused and the connection closed (RFC 9112, 6.3 and 11.2:
- * request smuggling): two lengths, a length and an encoding, an unknown encoding, white space in a name. */
-static bool framing_is_clear(bw_http *http)
-{
-    struct framing f = {0};
-    MHD_get_connection_values(http->conn, MHD_HEADER_KIND, look_at_header, &f);
-    return !f.wrong && f.n_lengths + f.n_encodings <= 1;
-}
-
 static bw_mhd_result reply_unclear(bw_http *http)
 {
     bw_reply reply = {0};
@@ -247,16 +227,115 @@ static bw_mhd_result reply_unclear(bw_http *http)
     return bw_http_reply(http, &reply);
 }
 
+/* Under /v1, unless it is rbee's, a client of OpenAI's API expects its errors. */
+static bool is_openai_path(const bw_http *http)
+{
+    static const char *const rbee[] = {"/v1/jobs", "/v1/infer", "/v1/ready", "/v1/loading"};
+    if (http->route || http->same_path)
+        return (http->route ? http->route : http->same_path)->error == BW_ERROR_OPENAI;
+    for (size_t i = 0; i < sizeof rbee / sizeof *rbee; i++)
+        if (bw_str_starts(http->path, rbee[i]))
+            return false;
+    return bw_str_starts(http->path, "/v1/") || strcmp(http->path, "/v1") == 0;
+}
+
+/* Once slashes are single and none is at the end. */
+static void tidy_path(char *path)
+{
+    char *to = path;
+    for (const char *from = path; *from; from++)
+        if (*from != '/' || to == path || to[-1] != '/')
+            *to++ = *from;
+    if (to > path + 1 && to[-1] == '/')
+        to--;
+    *to = 0;
+}
+
+static bool look_up(bw_http *http)
+{
+    http->route =
+        bw_route_find(http->method, http->path, &http->rest, &http->rest_bytes, &http->same_path, http->allow);
+    return http->route || http->same_path;
+}
+
+/* The path as it came; else without needless slashes; else OpenAI's routes without their /v1. http->path becomes the
+ * one that was found, for what follows goes by it. */
+static void find_route(bw_http *http)
+{
+    if (look_up(http))
+        return;
+    tidy_path(http->path);
+    if (look_up(http) || bw_str_starts(http->path, "/v1"))
+        return;
+    bw_str with_v1 = {0};
+    bw_str_add_format(&with_v1, "/v1%s", http->path);
+    char *given = http->path;
+    http->path = bw_str_take(&with_v1, NULL);
+    if (http->path && look_up(http) && is_openai_path(http)) {
+        bw_free(given);
+        return;
+    }
+    bw_free(http->path);
+    http->path = given;
+    look_up(http);
+}
+
+static void reply_no_route(bw_http *http)
+{
+    const bool other_method = http->same_path != NULL;
+    if (!is_openai_path(http))
+        bw_reply_set_text(&http->early, other_method ? 405 : 404, "%s", "");
+    else if (other_method)
+        bw_reply_set_openai(&http->early, 405, "invalid_request_error", NULL, "method_not_supported",
+                            "%s is not possible on %.200s; use %s", http->method, http->path, http->allow);
+    else
+        bw_reply_set_openai(&http->early, 404, "invalid_request_error", NULL, "unknown_url",
+                            "Unknown request URL: %s %.200s. There are /v1/chat/completions, /v1/completions and "
+                            "/v1/models",
+                            http->method, http->path);
+}
+
+static void forbid(bw_http *http, const char *param, const char *sentence)
+{
+    if (bw_str_starts(http->path, "/v1"))
+        bw_reply_set_openai(&http->early, 403, "invalid_request_error", NULL, param, "%s", sentence);
+    else
+        bw_reply_set_text(&http->early, 403, "%s", sentence);
+}
+
+/* Browsers run pages of strangers: such a page must not reach this server under its own name, nor command it. */
+static void check_browser(bw_http *http)
+{
+    const bw_server_options *o = &http->server->options;
+    const char *host = MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Host");
+    const char *origin = MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Origin");
+    const bool reads = strcmp(http->method, "GET") == 0 || strcmp(http->method, "HEAD") == 0;
+    char text[600];
+    http->origin = bw_guard_origin(o->cors, origin, host);
+    if (!bw_guard_host(o->allow_hosts, o->host, host)) {
+        snprintf(text, sizeof text,
+                 "The host '%.200s' is not one of this server's names; if it is, start the server with --allow-host "
+                 "and that name",
+                 host);
+        forbid(http, "host_not_allowed", text);
+    } else if (http->origin == BW_ORIGIN_FOREIGN && !reads) {
+        snprintf(text, sizeof text,
+                 "Pages of '%.200s' may not use this server; if they should, start it with --cors and that origin",
+                 origin);
+        forbid(http, "origin_not_allowed", text);
+    }
+}
+
 static void decide_early(bw_http *http)
 {
     const bw_server_options *options = &http->server->options;
-    http->route = bw_route_find(http->method, http->path, &http->rest, &http->rest_bytes, http->allow);
-    if (options->token[0] && strncmp(http->path, "/v1/", 4) == 0)
+    find_route(http);
+    if (options->token[0] && bw_str_starts(http->path, "/v1/"))
         check_token(http);
     if (http->early.status)
         return;
     if (!http->route) {
-        bw_reply_set_text(&http->early, http->allow[0] ? 405 : 404, "%s", "");
+        reply_no_route(http);
         return;
     }
     const char *type = MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Content-Type");
@@ -311,8 +390,8 @@ static bw_mhd_result reply_crowded(bw_http *http)
 {
     static const char text[] = "Too many connections from this address; close some, or come again";
     bw_reply reply = {0};
-    const bw_route *route = bw_route_find(http->method, http->path, &http->rest, &http->rest_bytes, http->allow);
-    if (route && route->error == BW_ERROR_OPENAI)
+    find_route(http);
+    if (is_openai_path(http))
         bw_reply_set_openai(&reply, 503, "server_error", NULL, "overloaded", "%s", text);
     else
         bw_reply_set_text(&reply, 503, "%s", text);
@@ -321,16 +400,21 @@ static bw_mhd_result reply_crowded(bw_http *http)
     return bw_http_reply(http, &reply);
 }
 
+static bool is_preflight(const bw_http *http)
+{
+    return strcmp(http->method, "OPTIONS") == 0 && *http->server->options.cors;
+}
+
 static bw_mhd_result first_call(bw_http *http)
 {
     bw_peer_enter(http->server, http->peer, BW_PEER_BODY, http->server->options.body_timeout_ms);
     if (http->peer && http->peer->refused) /* set before libmicrohttpd knew of it */
         return reply_crowded(http);
-    if (!framing_is_clear(http))
+    if (!bw_guard_framing(http->conn))
         return reply_unclear(http);
-    if (strcmp(http->method, "OPTIONS") == 0 && !http->server->options.no_cors)
-        return MHD_YES; /* answered once a body, if any, was read */
-    decide_early(http);
+    check_browser(http);
+    if (!http->early.status && !is_preflight(http)) /* which is answered once a body, if any, was read */
+        decide_early(http);
     const char *length = MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Content-Length");
     const char *expect = MHD_lookup_connection_value(http->conn, MHD_HEADER_KIND, "Expect");
     uint64_t n_bytes = 0;
@@ -383,7 +467,7 @@ bw_mhd_result bw_http_access(void *user, struct MHD_Connection *conn, const char
     if (http->job)
         return bw_http_resume(http);
     bw_peer_enter(http->server, http->peer, BW_PEER_ANSWER, 0);
-    if (strcmp(method, "OPTIONS") == 0 && !http->server->options.no_cors)
+    if (!http->early.status && is_preflight(http))
         return reply_preflight(http);
     if (http->too_large)
         return reply_too_large(http);

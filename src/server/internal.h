@@ -122,6 +122,9 @@ struct bw_server {
     int64_t n_jobs, n_gone, n_refused, n_bytes;
 };
 
+/* Whose page sent a request: none, one of this server, one that may, another. */
+typedef enum bw_origin { BW_ORIGIN_NONE, BW_ORIGIN_SAME, BW_ORIGIN_ALLOWED, BW_ORIGIN_FOREIGN } bw_origin;
+
 /* One HTTP exchange. */
 typedef struct bw_http {
     bw_server *server;
@@ -132,7 +135,9 @@ typedef struct bw_http {
     const struct bw_route *route; /* NULL: none */
     const char *rest;             /* UNDER and JOB: the id, within path */
     size_t rest_bytes;
-    bw_reply early; /* decided from the head alone; status 0 = none */
+    const struct bw_route *same_path; /* and of the path with another method */
+    bw_reply early;                   /* decided from the head alone; status 0 = none */
+    bw_origin origin;
     char allow[64]; /* for 405 */
     bw_str body;
     bool too_large;
@@ -197,6 +202,19 @@ void bw_door_connection(void *server, struct MHD_Connection *conn, void **state,
 /* A connection's turn changes; limit_ms 0: for as long as it takes. peer NULL is allowed. */
 void bw_peer_enter(bw_server *server, bw_peer *peer, bw_peer_state state, int64_t limit_ms);
 
+/* ---- what a head must be (guard.c) ---- */
+
+/* false: two servers in a row might disagree on where this request ends (RFC 9112, 6.3 and 11.2: request smuggling).
+ * Such are two lengths, a length and an encoding, an unknown encoding, a folded line and odd names. */
+bool bw_guard_framing(struct MHD_Connection *conn);
+/* Lists are divided by commas: origins such as http://localhost:3000, names of hosts; * is all. BW_E_ARG: which not. */
+bw_status bw_guard_check_lists(const char *cors, const char *hosts, bw_err *err);
+/* May a request be addressed to this host? localhost, addresses, the name that was bound, and those allowed: a page's
+ * own name that was made to resolve to this machine (DNS rebinding) is none of them. host: the header, or NULL. */
+bool bw_guard_host(const char *allowed, const char *bound, const char *host);
+/* origin and host: the headers, or NULL. */
+bw_origin bw_guard_origin(const char *cors, const char *origin, const char *host);
+
 /* ---- HTTP (http.c, handlers.c, metrics.c) ---- */
 
 typedef enum MHD_Result bw_mhd_result;
@@ -215,9 +233,10 @@ void bw_http_completed(void *server, struct MHD_Connection *conn, void **state, 
 bw_mhd_result bw_http_reply(bw_http *http, bw_reply *reply);
 /* Answer with a stream of events; the exchange keeps a reference of its own. */
 bw_mhd_result bw_http_stream(bw_http *http, bw_pipe *stream);
-/* Answers to one path's rows, in order. */
+/* The row for a method and a path. NULL: none; then *same_path is some row of that path for another method, or NULL,
+ * and allow names the methods. */
 const bw_route *bw_route_find(const char *method, const char *path, const char **rest, size_t *rest_bytes,
-                              char allow[64]);
+                              const bw_route **same_path, char allow[64]);
 
 void bw_watchers_tick(bw_server *server, int64_t now_ns);
 void bw_metrics_write(bw_server *server, bw_str *out);

@@ -43,7 +43,9 @@ int32_t bw_server_count_active(const bw_server *server)
     X(worker_id, "worker")                                                                                             \
     X(hive_url, "")                                                                                                    \
     X(implementation, "beeswax")                                                                                       \
-    X(device, "cpu:0")
+    X(device, "cpu:0")                                                                                                 \
+    X(cors, "")                                                                                                        \
+    X(allow_hosts, "")
 
 static bool copy_options(bw_server_options *o, const bw_server_options *given)
 {
@@ -158,6 +160,8 @@ bw_status bw_server_start(const bw_server_options *options, bw_server **out, bw_
 {
     *out = NULL;
     BW_TRY(check_token(options->token ? options->token : "", err));
+    BW_TRY(bw_guard_check_lists(options->cors ? options->cors : "", options->allow_hosts ? options->allow_hosts : "",
+                                err));
     bw_json_init();
     bw_server *server = bw_alloc_zero(1, sizeof *server);
     if (!server)

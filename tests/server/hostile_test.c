@@ -107,11 +107,11 @@ static void test_garbage(void **state)
         "\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
         "POST /v1/jobs HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "GET /%00%ff%fe/../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        "GET /v1/jobs/%0d%0aX-Evil:1/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: x\r\n: empty\r\nno colon\r\nConnection: close\r\n\r\n",
+        "GET /%00%ff%fe/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "GET /v1/jobs/%0d%0aX-Evil:1/stream HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\n: empty\r\nno colon\r\nConnection: close\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         int status = raw(lines[i], strlen(lines[i]));
@@ -127,11 +127,11 @@ static void test_huge_head(void **state)
     bw_str_add(&text, "GET /");
     for (int i = 0; i < 70000; i++)
         bw_str_add_char(&text, 'a');
-    bw_str_add(&text, " HTTP/1.1\r\nHost: x\r\n\r\n");
+    bw_str_add(&text, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     int status = raw(text.data, text.len);
     assert_true(status == 0 || (status >= 400 && status < 500));
     bw_str_clear(&text);
-    bw_str_add(&text, "GET /health HTTP/1.1\r\nHost: x\r\n");
+    bw_str_add(&text, "GET /health HTTP/1.1\r\nHost: localhost\r\n");
     for (int i = 0; i < 5000; i++)
         bw_str_add_format(&text, "X-%d: %d\r\n", i, i);
     bw_str_add(&text, "\r\n");
@@ -144,13 +144,13 @@ static void test_chunked(void **state)
 {
     (void)state;
     static const char good[] =
-        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json; charset=utf-8"
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json; charset=utf-8"
         "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
         "a\r\n{\"prompt\":\r\n3;ext=1\r\n\"a\"\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n";
     assert_int_equal(raw(good, sizeof good - 1), 200);
     /* endless: more than the limit is dropped, far more ends the connection */
     int fd = client_connect(port);
-    static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
     assert_true(client_send(fd, head, sizeof head - 1));
     char chunk[4103];
@@ -190,7 +190,7 @@ static void expect_closed(int fd, int64_t limit_ms)
 static void test_slow_requests(void **state)
 {
     (void)state;
-    static const char half[] = "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    static const char half[] = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                                "Content-Length: 100\r\n\r\n{\"prompt\"";
     int body = client_connect(port), head = client_connect(port), idle = client_connect(port);
     client_send(body, half, sizeof half - 1);
@@ -219,7 +219,7 @@ static void test_slow_requests(void **state)
 static void test_half_requests(void **state)
 {
     (void)state;
-    static const char half[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    static const char half[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                                "Content-Length: 1000\r\n\r\n{\"pro";
     int64_t start_ns = bw_clock_now_ns();
     for (int i = 0; i < 1200; i++) {
@@ -240,8 +240,8 @@ static void test_pipelining(void **state)
     bw_str text = {0};
     for (int i = 0; i < 5; i++)
         bw_str_add_format(&text,
-                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                          "Content-Length: %zu\r\n\r\n%sGET /health HTTP/1.1\r\nHost: x\r\n%s\r\n",
+                          "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                          "Content-Length: %zu\r\n\r\n%sGET /health HTTP/1.1\r\nHost: localhost\r\n%s\r\n",
                           sizeof body - 1, body, i == 4 ? "Connection: close\r\n" : "");
     int fd = client_connect(port);
     assert_true(client_send(fd, text.data, text.len));
@@ -309,7 +309,7 @@ static void test_failing_memory(void **state)
         const char *const *request = requests[n % 3];
         char text[400], got[4096]; /* plain memory here: the client's own allocations must not be the ones that fail */
         int n_bytes = snprintf(text, sizeof text,
-                               "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                               "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
                                request[0], strlen(request[1]), request[1]);
         int fd = client_connect(port);
@@ -359,13 +359,28 @@ static void test_smuggling(void **state)
         "Transfer-Encoding: chunked, identity\r\n",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
         "Transfer-Encoding: identity\r\n",
+        "Content-Length:\r\n 58\r\n", /* folded: was taken for a header Content-Length58 */
+        "Content-Length: 5\r\n 8\r\n",
+        "Content-Length: 5\r\n\t\r\n",
+        "Transfer-Encoding: chunked\r\n ,\r\n",
+        "Content: 58\r\n -Length\r\n", /* was taken for a header Content-Length with the value 58 */
+        "X-Note: a\r\n b\r\nContent-Length: 0\r\n",
+        "Content-Length58: 1\r\n",
+        "Content_Length: 58\r\n",
+        "Transfer-Encoding2: chunked\r\n",
+        "(Content-Length: 58\r\n",
+        "X-Note: a\rContent-Length: 58\r\n",
+        "Transfer-Encoding: chunked\nX-Note: a\r\n",
+        "Transfer-Encoding: \x0b"
+        "chunked\r\n",
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         char text[1000], more[100];
-        int n = snprintf(text, sizeof text,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n0\r\n\r\n"
-                         "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-                         heads[i]);
+        int n = snprintf(
+            text, sizeof text,
+            "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n0\r\n\r\n"
+            "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            heads[i]);
         int fd = client_connect(port);
         assert_true(fd >= 0);
         answer a;

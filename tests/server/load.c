@@ -63,7 +63,8 @@ static int send_request(load_client *c, const char *method, const char *path, co
     if (fd < 0)
         return -1;
     bw_str text = {0};
-    bw_str_add_format(&text, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s", method, path, c->options->headers);
+    bw_str_add_format(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s", method, path,
+                      c->options->headers);
     if (body)
         bw_str_add_format(&text, "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(body));
     bw_str_add_format(&text, "\r\n%s", body ? body : "");
@@ -213,7 +214,7 @@ static void do_rubbish(load_client *c)
     size_t n = 1 + (size_t)bw_rng_below(&c->rng, sizeof bytes);
     for (size_t i = 0; i < n; i++)
         bytes[i] = (char)bw_rng_below(&c->rng, 256);
-    static const char cut[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"pro";
+    static const char cut[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{\"pro";
     if (bw_rng_below(&c->rng, 2))
         client_send(fd, cut, 1 + (size_t)bw_rng_below(&c->rng, sizeof cut - 1));
     else

@@ -29,6 +29,7 @@ static void start_with(bw_server_options *options, int32_t n_queue)
     eo.n_ctx = 512;
     assert_ok(bw_engine_new(&eo, &engine, &err), err);
     options->engine = engine;
+    options->cors = "*";
     if (!options->model_id)
         options->model_id = "org/mock:words";
     assert_ok(bw_server_start(options, &server, &err), err);
@@ -293,7 +294,7 @@ static void expect_cancel_on_close(const char *method, const char *path, const c
 {
     int fd = client_connect(port);
     bw_str text = {0};
-    bw_str_add_format(&text, "%s %s HTTP/1.1\r\nHost: x\r\n", method, path);
+    bw_str_add_format(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, path);
     if (body)
         bw_str_add_format(&text, "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
     else
@@ -341,7 +342,7 @@ static void test_stream_is_prompt(void **state)
     static const char body[] = "{\"prompt\":\"tick @slow=300\",\"max_tokens\":4,\"stream\":true}";
     char text[300];
     int n = snprintf(text, sizeof text,
-                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                      "Content-Length: %zu\r\n\r\n%s",
                      sizeof body - 1, body);
     int64_t start_ns = bw_clock_now_ns();
@@ -578,7 +579,7 @@ static void test_auth(void **state)
     static const char wrong[] = "{\"error\":{\"code\":\"INVALID_API_KEY\",\"message\":\"Invalid or missing API key\"}}";
     expect_auth("", 401, missing);
     expect_auth("Authorization: Basic s3cret\r\n", 401, missing);
-    expect_auth("Authorization: bearer s3cret\r\n", 401, missing);
+    expect_auth("Authorization: bearer s3cret\r\n", 200, "job_id");
     expect_auth("Authorization: Bearer\r\n", 401, missing);
     expect_auth("Authorization: Bearer   \r\n", 401, missing);
     expect_auth("Authorization: Bearer s3\x01cret\r\n", 401, missing);

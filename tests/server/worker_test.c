@@ -474,6 +474,34 @@ static void test_token_from_environment(void **state)
 
 /* ---- (i) ---- */
 
+/* A hive's programs take any host and any page unless the environment says otherwise. */
+static void test_hosts_and_pages(void **state)
+{
+    (void)state;
+    const char *argv[] = {"--worker-id", "w", "--model", model, "--port", "0", "--local-mode", NULL};
+    const char *const strict[] = {"BW_ALLOW_HOST", "localhost", "BW_CORS", "http://ui.example", NULL};
+    for (int i = 0; i < 2; i++) {
+        child c = spawn("llm-worker-rbee-cpu", argv, i ? strict : NULL);
+        wait_for_port(&c);
+        answer a;
+        client_ask(c.port, "GET", "/health", "Origin: http://evil.example\r\n", NULL, &a);
+        char *origin = answer_header(&a, "access-control-allow-origin");
+        assert_int_equal(a.status, 200);
+        assert_true(i ? !origin : strcmp(origin, "*") == 0);
+        bw_free(origin);
+        answer_deinit(&a);
+        int fd = client_connect(c.port);
+        static const char named[] = "GET /health HTTP/1.1\r\nHost: gpubox.lan\r\nConnection: close\r\n\r\n";
+        client_send(fd, named, sizeof named - 1);
+        client_read(fd, &a, NULL);
+        close(fd);
+        assert_int_equal(a.status, i ? 403 : 200);
+        answer_deinit(&a);
+        kill(c.pid, SIGTERM);
+        assert_int_equal(finish(&c, NULL, NULL), 0);
+    }
+}
+
 static void test_signals(void **state)
 {
     (void)state;
@@ -483,8 +511,9 @@ static void test_signals(void **state)
     wait_for_port(&c);
     bw_clock_sleep_ms(100);
     int fd = client_connect(c.port);
-    static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                                  "Content-Length: 48\r\n\r\n{\"prompt\":\"a b\",\"max_tokens\":3000,\"stream\":true}";
+    static const char request[] =
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 48\r\n\r\n{\"prompt\":\"a b\",\"max_tokens\":3000,\"stream\":true}";
     assert_true(client_send(fd, request, sizeof request - 1));
     answer a;
     client_read(fd, &a, "\" b\"");
@@ -690,6 +719,7 @@ int main(void)
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_token_from_environment),
+        cmocka_unit_test(test_hosts_and_pages),
         cmocka_unit_test(test_slow_driver),
         cmocka_unit_test(test_nohup),
         cmocka_unit_test(test_model_path),
