@@ -288,6 +288,14 @@ void bw_door_connection(void *user, struct MHD_Connection *conn, void **state, e
     pthread_mutex_unlock(&server->lock);
 }
 
+uint64_t bw_peer_client(const bw_peer *peer)
+{
+    uint64_t hash = 0xCBF29CE484222325; /* FNV-1a */
+    for (int i = 0; peer && i < 16; i++)
+        hash = (hash ^ peer->client->address[i]) * 0x100000001B3;
+    return peer ? hash : 0;
+}
+
 void bw_peer_enter(bw_server *server, bw_peer *peer, bw_peer_state state, int64_t limit_ms)
 {
     if (!peer)

@@ -275,12 +275,15 @@ HANDLER(create_job)
     bw_ask ask;
     if (!bw_ask_read_rbee(http->body.data, http->body.len, &ask, &reply))
         return bw_http_reply(http, &reply);
+    size_t n_bytes = http->body.len;
     bw_str_deinit(&http->body);
     bw_job *job = bw_job_new(http->server, &ask, "job-");
     if (!job) {
         bw_reply_set_text(&reply, 503, "Failed to queue request: no memory");
         return bw_http_reply(http, &reply);
     }
+    job->client = bw_peer_client(http->peer);
+    job->n_asked_bytes = n_bytes;
     if (bw_job_start(job, true, &reply)) {
         snprintf(http->job_id, sizeof http->job_id, "%s", job->id);
         bw_str *out = begin_json(&reply, 200);

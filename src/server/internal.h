@@ -46,6 +46,8 @@ typedef struct bw_job {
     const char *bad_param; /* the member of the body that err complains about; NULL = the prompt */
     uint32_t n_pieces;
     int64_t created_unix, created_ns, ended_ns;
+    uint64_t client;                           /* who asked, see bw_peer_client; 0 = unknown */
+    size_t n_asked_bytes;                      /* of the request's body */
     struct bw_job *active_next, **active_link; /* server lock: all jobs that have not ended */
     struct bw_job *known_next;                 /* server lock: rbee jobs by id */
     struct bw_job *held_next;                  /* server lock: waiting for the model */
@@ -199,6 +201,8 @@ void bw_door_ring(bw_server *server);
 void bw_door_tick(bw_server *server, int64_t now_ns);
 void bw_door_connection(void *server, struct MHD_Connection *conn, void **state,
                         enum MHD_ConnectionNotificationCode code);
+/* The same for all connections of one client, now and later. peer NULL: 0. */
+uint64_t bw_peer_client(const bw_peer *peer);
 /* A connection's turn changes; limit_ms 0: for as long as it takes. peer NULL is allowed. */
 void bw_peer_enter(bw_server *server, bw_peer *peer, bw_peer_state state, int64_t limit_ms);
 

@@ -285,19 +285,57 @@ static bool unlist_held(bw_job *job)
     return false;
 }
 
-/* Room for one more: the oldest ended job that nobody asked for gives way. */
-static bool make_room(bw_server *server, bw_job **evicted)
+/* What remembered jobs hold: all of them, one client's, and the oldest that was read to its end. */
+typedef struct kept {
+    uint32_t n, n_own;
+    size_t n_bytes, n_own_bytes;
+    bw_job *oldest_read, *oldest_own_read;
+} kept;
+
+static kept count_kept(bw_server *server, uint64_t client)
 {
-    *evicted = NULL;
-    if (server->n_known < server->options.max_jobs)
-        return true;
-    bw_job *oldest = NULL;
-    for (bw_job *job = server->known; job; job = job->known_next)
-        if (!job->active_link && (!oldest || job->created_ns < oldest->created_ns))
-            oldest = job;
-    if (oldest && unlist_known(oldest))
-        *evicted = oldest;
-    return oldest != NULL;
+    kept k = {0};
+    for (bw_job *job = server->known; job; job = job->known_next) { /* newest first */
+        pthread_mutex_lock(&job->stream.lock);
+        const bool ended = job->ended_ns != 0;
+        const bool was_read = ended && (job->claimed || job->state == BW_JOB_CANCELLED) && !job->stream.conn;
+        size_t n_bytes = sizeof *job + job->n_choices * sizeof *job->choices + job->stream.out.len;
+        n_bytes += ended ? 0 : job->n_asked_bytes;
+        pthread_mutex_unlock(&job->stream.lock);
+        const bool own = job->client == client;
+        k.n++;
+        k.n_bytes += n_bytes;
+        k.n_own += own;
+        k.n_own_bytes += own ? n_bytes : 0;
+        if (was_read && !job->active_link) {
+            k.oldest_read = job;
+            k.oldest_own_read = own ? job : k.oldest_own_read;
+        }
+    }
+    return k;
+}
+
+/* Room for one more. Only jobs that were read give way: what a client has not fetched yet is kept until it expires,
+ * however many others come. One client has at most three quarters of the room. */
+static bool make_room(bw_server *server, const bw_job *job, bw_job **evicted, char *why, size_t why_bytes)
+{
+    const uint32_t most = server->options.max_jobs, own = most - most / 4;
+    const size_t most_bytes = server->options.max_job_bytes, own_bytes = most_bytes - most_bytes / 4;
+    kept k = count_kept(server, job->client);
+    const bool own_full = k.n_own >= own || k.n_own_bytes + job->n_asked_bytes > own_bytes;
+    const bool full = k.n >= most || k.n_bytes + job->n_asked_bytes > most_bytes;
+    *evicted = own_full ? k.oldest_own_read : full ? k.oldest_read : NULL;
+    if (*evicted)
+        return unlist_known(*evicted);
+    if (own_full)
+        snprintf(why, why_bytes,
+                 "%u jobs of this client (%zu bytes) run or wait to be read, the limit is %u (%zu bytes); read their "
+                 "streams or delete them",
+                 k.n_own, k.n_own_bytes, own, own_bytes);
+    else if (full)
+        snprintf(why, why_bytes, "%u jobs (%zu bytes) run or wait to be read, the limit is %u (%zu bytes)", k.n,
+                 k.n_bytes, most, most_bytes);
+    return !own_full && !full;
 }
 
 /* ---- start ---- */
@@ -362,6 +400,7 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
 {
     bw_server *server = job->server;
     bw_job *evicted = NULL;
+    char why[300] = "";
     bool good = false;
     pthread_mutex_lock(&server->lock);
     *engine = server->engine;
@@ -374,8 +413,8 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
         bw_job_reply_failure(job, &err, reply);
     } else if (!*engine && server->n_held >= server->options.max_held) {
         reply_busy(job, reply, "too many requests wait for the model to load");
-    } else if (remember && !make_room(server, &evicted)) {
-        reply_busy(job, reply, "too many jobs");
+    } else if (remember && !make_room(server, job, &evicted, why, sizeof why)) {
+        reply_busy(job, reply, why);
     } else {
         good = true;
         list_active(job);

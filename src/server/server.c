@@ -60,7 +60,8 @@ static bool copy_options(bw_server_options *o, const bw_server_options *given)
     DEFAULT(max_body, 2u << 20);
     DEFAULT(max_buffer, 2u << 20);
     DEFAULT(max_connections, 512);
-    DEFAULT(max_jobs, 256);
+    DEFAULT(max_jobs, 4096);
+    DEFAULT(max_job_bytes, (size_t)256 << 20);
     DEFAULT(max_held, 64);
     DEFAULT(n_threads, 2);
     DEFAULT(head_timeout_ms, 60000);

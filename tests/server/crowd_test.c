@@ -13,6 +13,7 @@
 
 #include "bw_clock.h"
 #include "bw_log.h"
+#include "bw_mem.h"
 #include "bw_server.h"
 #include "client.h"
 #include "mock_engine.h"
@@ -372,6 +373,44 @@ static void test_localhost(void **state)
     assert_non_null(strstr(err.text, "'no such host' is no address of this machine"));
 }
 
+/* The answer to a job's creation; its stream's path goes to url (bw_free). */
+static int create_job(const char *address, char **url)
+{
+    static const char request[] = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                                  "Connection: close\r\nContent-Length: 29\r\n\r\n{\"prompt\":\"a\",\"max_tokens\":1}";
+    answer a;
+    int fd = connect_from(address);
+    client_send(fd, request, sizeof request - 1);
+    client_read(fd, &a, NULL);
+    close(fd);
+    int status = a.status;
+    if (url)
+        *url = json_text(a.body.data, "sse_url");
+    answer_deinit(&a);
+    return status;
+}
+
+/* 300 jobs of somebody else: mine, finished and not yet read, is still there. */
+static void test_unread_job(void **state)
+{
+    (void)state;
+    char *url = NULL;
+    assert_int_equal(create_job("127.0.0.2", &url), 200);
+    for (int n = 0, tries = 0; n < 300; tries++) {
+        int status = create_job("127.0.0.3", NULL);
+        assert_true(tries < 3000 && (status == 200 || status == 503));
+        n += status == 200;
+        if (status == 503)
+            bw_clock_sleep_ms(5); /* the queue is full */
+    }
+    answer a;
+    client_ask(port, "GET", url, "", NULL, &a);
+    assert_int_equal(a.status, 200);
+    assert_non_null(strstr(a.body.data, "[DONE]"));
+    answer_deinit(&a);
+    bw_free(url);
+}
+
 int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
@@ -382,6 +421,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_stuck_reader, start_impatient, stop),
         cmocka_unit_test_setup_teardown(test_share_of_places, start_small, stop),
         cmocka_unit_test_setup_teardown(test_no_files, start_patient, stop),
+        cmocka_unit_test_setup_teardown(test_unread_job, start_patient, stop),
         cmocka_unit_test(test_localhost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -402,21 +402,35 @@ static void test_full_queue(void **state)
     assert_answer("GET", "/health", NULL, 200, "healthy");
 }
 
+/* Twelve jobs, nine of one client: what was not read stays, whoever else comes; what was read or deleted gives way. */
 static void test_job_limit(void **state)
 {
     (void)state;
-    char *first = NULL;
-    for (int i = 0; i < 14; i++) { /* ended jobs give way, oldest first */
+    char *urls[9];
+    for (int i = 0; i < 9; i++) {
         answer a;
         ask_for("POST", "/v1/jobs", "{\"prompt\":\"a\",\"max_tokens\":1}", &a);
         assert_int_equal(a.status, 200);
-        if (!first)
-            first = json_text(a.body.data, "sse_url");
+        urls[i] = json_text(a.body.data, "sse_url");
         answer_deinit(&a);
         wait_until_idle();
     }
-    assert_answer("GET", first, NULL, 404, "not found");
-    bw_free(first);
+    static const char ask[] = "{\"prompt\":\"a\",\"max_tokens\":1}";
+    for (int i = 0; i < 3; i++)
+        assert_answer("POST", "/v1/jobs", ask, 503, "9 jobs of this client");
+    assert_answer("GET", urls[0], NULL, 200, "[DONE]");
+    assert_answer("POST", "/v1/jobs", ask, 200, "job_id");
+    wait_until_idle();
+    assert_answer("GET", urls[0], NULL, 404, "not found"); /* it was read: the new one has its place */
+    assert_answer("POST", "/v1/jobs", ask, 503, "read their streams or delete them");
+    for (int i = 1; i < 9; i++)
+        assert_answer("GET", urls[i], NULL, 200, "[DONE]");
+    for (int i = 0; i < 8; i++) {
+        assert_answer("POST", "/v1/jobs", ask, 200, "job_id");
+        wait_until_idle();
+    }
+    for (int i = 0; i < 9; i++)
+        bw_free(urls[i]);
 }
 
 /* ---- loading ---- */
