@@ -56,20 +56,9 @@ static bool copy_options(bw_server_options *o, const bw_server_options *given)
     good = good && o->name;
     STRING_OPTIONS(COPY)
 #undef COPY
-#define DEFAULT(name, value) o->name = o->name ? o->name : (value)
-    DEFAULT(max_body, 2u << 20);
-    DEFAULT(max_buffer, 2u << 20);
-    DEFAULT(max_connections, 512);
-    DEFAULT(max_jobs, 4096);
-    DEFAULT(max_job_bytes, (size_t)256 << 20);
-    DEFAULT(max_held, 64);
-    DEFAULT(n_threads, 2);
-    DEFAULT(head_timeout_ms, 60000);
-    DEFAULT(body_timeout_ms, 30000);
-    DEFAULT(send_timeout_ms, 30000);
-    DEFAULT(job_expiry_ms, 300000);
-    DEFAULT(heartbeat_ms, 30000);
-#undef DEFAULT
+#define LIMIT(name, value, unit, meaning) o->name = o->name ? o->name : (value);
+#include "limits.def"
+#undef LIMIT
     return good;
 }
 
