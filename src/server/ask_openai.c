@@ -102,7 +102,7 @@ static void read_seed(bw_ask_reader *in)
     bw_json_found found = bw_json_get_i64(in->object, "seed", &seed);
     if (found == BW_JSON_WRONG_TYPE)
         COMPLAIN(in, "seed", "'seed' must be a 64-bit integer.");
-    if (found != BW_JSON_FOUND)
+    if (found != BW_JSON_FOUND || seed == -1) /* -1: llama-server's clients ask for a random one */
         return;
     in->ask->sampling.seed = (uint64_t)seed;
     in->ask->sampling.has_seed = true;

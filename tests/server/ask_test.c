@@ -429,6 +429,9 @@ static void test_peers_members(void **state)
     assert_true(ask.min_tokens == 3 && ask.n_stop_tokens == 1 && ask.n_bad_words == 1);
     assert_true(ask.sampling.n_logit_bias == 1 && ask.sampling.presence_penalty == 1);
     bw_ask_deinit(&ask);
+    assert_true(completion("{\"prompt\":\"a\",\"seed\":-1}", &ask));
+    assert_false(ask.sampling.has_seed);
+    bw_ask_deinit(&ask);
     assert_true(chat("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"reasoning_effort\":\"low\"}", &ask));
     assert_string_equal(ask.extra_json, "{\"reasoning_effort\":\"low\"}");
     bw_ask_deinit(&ask);
