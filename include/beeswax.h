@@ -277,6 +277,7 @@ typedef struct bw_request {
     const char *const *bad_words; /* [n_bad_words] texts whose tokens, with or without a space before, never follow one
                                    * another in what is generated; another spelling in tokens may still come */
     size_t n_bad_words;
+    uint64_t client; /* whose request it is, any number: clients share the queue and the engine's time evenly */
 } bw_request;
 
 /* Defaults: greedy off (temperature 1), all filters off, max_tokens 100, add_special true, struct_size set. */
@@ -323,6 +324,9 @@ typedef struct bw_event {
 
 /* Queue a request. Everything in it is copied. BW_E_FULL when the queue is full, BW_E_RANGE when it can never fit. */
 BW_API bw_status bw_engine_submit(bw_engine *engine, const bw_request *request, bw_session **session, bw_err *err);
+/* Whether a request of this client would find a place in the queue now: BW_OK, or what bw_engine_submit would say (then
+ * counted as refused). For callers who have work to do before they can submit. */
+BW_API bw_status bw_engine_check_room(bw_engine *engine, uint64_t client, bw_err *err);
 /* The next event. timeout_ms: -1 waits, 0 polls; BW_E_TIMEOUT when there is none yet. After END or ERROR every further
  * call returns BW_E_CLOSED. The event's pointers are valid until the next call with this session or its end. */
 BW_API bw_status bw_session_next(bw_session *session, int timeout_ms, bw_event *event, bw_err *err);

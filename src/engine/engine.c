@@ -421,18 +421,26 @@ static bw_status check_queue(const bw_engine *e, bw_err *err)
     return BW_OK;
 }
 
+bw_status bw_engine_check_room(bw_engine *e, uint64_t client, bw_err *err)
+{
+    (void)client;
+    if (!e)
+        return bw_fail(err, BW_E_ARG, "engine is NULL");
+    pthread_mutex_lock(&e->lock);
+    bw_status status = check_queue(e, err);
+    e->stats.n_rejected += status != BW_OK;
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
 bw_status bw_engine_submit(bw_engine *e, const bw_request *request, bw_session **session, bw_err *err)
 {
     if (!e || !request || !session)
         return bw_fail(err, BW_E_ARG, "engine, request or session is NULL");
     *session = NULL;
-    pthread_mutex_lock(&e->lock); /* a full queue is said before the prompt is tokenised */
-    bw_status status = check_queue(e, err);
-    e->stats.n_rejected += status != BW_OK;
-    pthread_mutex_unlock(&e->lock);
-    BW_TRY(status);
+    BW_TRY(bw_engine_check_room(e, 0, err)); /* a full queue is said before the prompt is tokenised */
     bw_session *s = NULL;
-    status = bw_session_make(e, request, &s, err);
+    bw_status status = bw_session_make(e, request, &s, err);
     pthread_mutex_lock(&e->lock);
     if (status == BW_OK)
         status = check_queue(e, err);

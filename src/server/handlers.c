@@ -5,6 +5,7 @@
 #include "bw_clock.h"
 #include "bw_mem.h"
 #include "internal.h"
+#include "prep.h"
 
 #define HANDLER(name)                                                                                                  \
     bw_mhd_result bw_handle_##name(bw_http *http);                                                                     \
@@ -269,30 +270,6 @@ void bw_watchers_tick(bw_server *server, int64_t now_ns)
 
 /* ---- rbee jobs ---- */
 
-HANDLER(create_job)
-{
-    bw_reply reply = {0};
-    bw_ask ask;
-    if (!bw_ask_read_rbee(http->body.data, http->body.len, &ask, &reply))
-        return bw_http_reply(http, &reply);
-    size_t n_bytes = http->body.len;
-    bw_str_deinit(&http->body);
-    bw_job *job = bw_job_new(http->server, &ask, "job-");
-    if (!job) {
-        bw_reply_set_text(&reply, 503, "Failed to queue request: no memory");
-        return bw_http_reply(http, &reply);
-    }
-    job->client = bw_peer_client(http->peer);
-    job->n_asked_bytes = n_bytes;
-    if (bw_job_start(job, true, &reply)) {
-        snprintf(http->job_id, sizeof http->job_id, "%s", job->id);
-        bw_str *out = begin_json(&reply, 200);
-        bw_str_add_format(out, "{\"job_id\":\"%s\",\"sse_url\":\"/v1/jobs/%s/stream\"}", job->id, job->id);
-    }
-    bw_pipe_unref(&job->stream);
-    return bw_http_reply(http, &reply);
-}
-
 static bw_mhd_result reply_unknown_job(bw_http *http, const char *more)
 {
     bw_reply reply = {0};
@@ -372,16 +349,34 @@ HANDLER(get_model)
 
 bw_mhd_result bw_http_resume(bw_http *http);
 
+/* The exchange that created an rbee job ends; the job lives on without it. */
+static bw_mhd_result reply_job_id(bw_http *http)
+{
+    bw_job *job = http->job;
+    bw_reply reply = {0};
+    bw_str *out = begin_json(&reply, 200);
+    bw_str_add_format(out, "{\"job_id\":\"%s\",\"sse_url\":\"/v1/jobs/%s/stream\"}", job->id, job->id);
+    bw_pipe_detach(&job->stream);
+    http->stream = NULL;
+    http->job = NULL;
+    bw_pipe_unref(&job->stream);
+    bw_pipe_unref(&job->stream);
+    return bw_http_reply(http, &reply);
+}
+
 /* On the first call and whenever the job has woken the connection: answer, or go on waiting. */
 bw_mhd_result bw_http_resume(bw_http *http)
 {
     bw_job *job = http->job;
     bw_reply reply = {0};
-    enum { WAIT, STREAM, REPLY, GONE } next = WAIT;
+    enum { WAIT, STREAM, JOB_ID, REPLY, GONE } next = WAIT;
+    bool is_rbee = job->ask.api == BW_ASK_RBEE;
     pthread_mutex_lock(&job->stream.lock);
     if (job->stream.gone) {
         next = GONE;
-    } else if (job->ask.stream && job->admitted) {
+    } else if (is_rbee && job->started) {
+        next = JOB_ID;
+    } else if (!is_rbee && job->ask.stream && job->admitted) {
         next = STREAM;
     } else if (job->has_reply) {
         next = REPLY;
@@ -396,6 +391,8 @@ bw_mhd_result bw_http_resume(bw_http *http)
         return MHD_YES;
     case STREAM:
         return bw_http_stream(http, &job->stream);
+    case JOB_ID:
+        return reply_job_id(http);
     case REPLY:
         return bw_http_reply(http, &reply);
     case GONE:
@@ -404,16 +401,28 @@ bw_mhd_result bw_http_resume(bw_http *http)
     return MHD_NO;
 }
 
-static bw_mhd_result start_openai(bw_http *http, bool chat)
+static bw_mhd_result reply_no_memory(bw_http *http, bw_ask_api api)
 {
     bw_reply reply = {0};
-    bw_ask ask;
-    if (!bw_ask_read_openai(http->body.data, http->body.len, chat, &ask, &reply))
-        return bw_http_reply(http, &reply);
-    bw_str_deinit(&http->body);
-    bw_job *job = bw_job_new(http->server, &ask, chat ? "chatcmpl-" : "cmpl-");
-    if (!job) {
+    if (api == BW_ASK_RBEE)
+        bw_reply_set_text(&reply, 503, "Failed to queue request: no memory");
+    else
         bw_reply_set_openai(&reply, 503, "server_error", NULL, NULL, "The server has no memory for this request.");
+    return bw_http_reply(http, &reply);
+}
+
+/* A request for text: read here when it is short, else by other threads while the connection waits. */
+static bw_mhd_result start_job(bw_http *http, bw_ask_api api)
+{
+    bw_reply reply = {0};
+    bw_err err = {0};
+    size_t n_bytes = http->body.len;
+    bw_job *job = bw_job_new(http->server, api, &http->body, bw_peer_client(http->peer));
+    if (!job)
+        return reply_no_memory(http, api);
+    bool is_long = n_bytes > BW_PREP_INLINE_BYTES;
+    if (is_long && !bw_job_has_room(job, &reply)) { /* said before the body is read */
+        bw_pipe_unref(&job->stream);
         return bw_http_reply(http, &reply);
     }
     snprintf(http->job_id, sizeof http->job_id, "%s", job->id);
@@ -422,23 +431,26 @@ static bw_mhd_result start_openai(bw_http *http, bool chat)
     http->stream = &job->stream;
     http->job = job;
     bw_pipe_attach(&job->stream, http->conn, info ? info->connect_fd : -1);
-    if (!bw_job_start(job, false, &reply)) {
-        bw_pipe_detach(&job->stream);
-        bw_pipe_unref(&job->stream);
-        bw_pipe_unref(&job->stream);
-        http->stream = NULL; /* never accepted: its end is no disconnect */
-        http->job = NULL;
-        return bw_http_reply(http, &reply);
+    if (!is_long) {
+        bw_job_prepare(job);
+    } else if (bw_prep_add(http->server->prep, job, &err) != BW_OK) {
+        bw_job_reply_failure(job, &err, &reply);
+        bw_job_refuse(job, &reply);
     }
     return bw_http_resume(http);
 }
 
+HANDLER(create_job)
+{
+    return start_job(http, BW_ASK_RBEE);
+}
+
 HANDLER(completions)
 {
-    return start_openai(http, false);
+    return start_job(http, BW_ASK_COMPLETION);
 }
 
 HANDLER(chat)
 {
-    return start_openai(http, true);
+    return start_job(http, BW_ASK_CHAT);
 }

@@ -32,14 +32,17 @@ typedef struct bw_job {
     bw_pipe stream; /* first: a bw_pipe * is a bw_job * */
     bw_server *server;
     char id[64];
-    bw_ask ask;
-    bw_choice *choices; /* [n_choices] */
+    bw_str body;        /* what is to be read; empty once it was */
+    bool remember;      /* findable by its id */
+    bw_ask ask;         /* the API alone until the body was read */
+    bw_choice *choices; /* [n_choices]; NULL until then */
     size_t n_choices, n_done;
     bw_job_state state;
     bool admitted;  /* every choice has its session: the hub may read them */
     bool cancelled; /* somebody asked for the end */
     bool claimed;   /* a stream was handed out */
     bool dropped;   /* too much unread */
+    bool started;   /* rbee: the job's id can be told */
     bool has_reply; /* reply is the whole answer */
     bw_reply reply;
     bw_err err;            /* FAILED: why */
@@ -51,7 +54,10 @@ typedef struct bw_job {
     struct bw_job *active_next, **active_link; /* server lock: all jobs that have not ended */
     struct bw_job *known_next;                 /* server lock: rbee jobs by id */
     struct bw_job *held_next;                  /* server lock: waiting for the model */
+    struct bw_job *prep_next;                  /* the lock of bw_prep: waiting to be read */
 } bw_job;
+
+typedef struct bw_prep bw_prep; /* prep.h */
 
 /* A client of /v1/loading/progress. */
 typedef struct bw_watcher {
@@ -100,6 +106,7 @@ struct bw_server {
     bw_door *door;
     uint16_t port;
     bw_hub *hub;
+    bw_prep *prep;
     struct bw_heartbeat *heartbeat;
     int64_t started_unix;
     pthread_mutex_t lock; /* guards all below */
@@ -157,10 +164,11 @@ typedef struct bw_http {
 
 /* ---- jobs (job.c) ---- */
 
-/* Takes over *ask (also on failure). NULL: no memory. One reference. */
-bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix);
-/* Hold or submit. remember: findable by its id. false: *reply says why, nothing happens any more. */
-bool bw_job_start(bw_job *job, bool remember, bw_reply *reply);
+/* Takes over *body (also on failure). NULL: no memory. One reference. */
+bw_job *bw_job_new(bw_server *server, bw_ask_api api, bw_str *body, uint64_t client);
+/* Hold or submit, once its ask is read. false: *reply says why, nothing happens any more. */
+bool bw_job_start(bw_job *job, bw_reply *reply);
+
 /* Ask for the end; false when it had ended or was cancelled before. */
 bool bw_job_cancel(bw_job *job);
 /* A reference, or NULL. */
@@ -174,6 +182,15 @@ void bw_jobs_end_all(bw_server *server);
 void bw_jobs_forget_all(bw_server *server);
 /* What an engine's refusal means to a client. */
 void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply);
+
+/* ---- their reading (prep.c) ---- */
+
+/* Before any work is put into it: false when it would be refused, *reply says why. */
+bool bw_job_has_room(bw_job *job, bw_reply *reply);
+/* Read the body, then hold or submit; the connection that waits is woken. What is refused gets its reply. */
+void bw_job_prepare(bw_job *job);
+/* With a reply for it that refuses it. */
+void bw_job_refuse(bw_job *job, bw_reply *reply);
 
 /* ---- output (format_*.c): job->stream.lock is held ---- */
 

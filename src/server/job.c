@@ -24,6 +24,7 @@ static void job_destroy(bw_pipe *stream)
         bw_free(choice->stop_matched);
     }
     bw_free(job->choices);
+    bw_str_deinit(&job->body);
     bw_ask_deinit(&job->ask);
     bw_reply_deinit(&job->reply);
     bw_free(job);
@@ -51,28 +52,27 @@ static void job_gone(bw_pipe *stream)
     }
 }
 
-bw_job *bw_job_new(bw_server *server, bw_ask *ask, const char *id_prefix)
+bw_job *bw_job_new(bw_server *server, bw_ask_api api, bw_str *body, uint64_t client)
 {
+    static const char *const prefixes[] = {
+        [BW_ASK_RBEE] = "job-", [BW_ASK_COMPLETION] = "cmpl-", [BW_ASK_CHAT] = "chatcmpl-"};
     bw_job *job = bw_alloc_zero(1, sizeof *job);
-    size_t n = ask->n_prompts * (size_t)ask->n;
-    bw_choice *choices = bw_alloc_zero(n, sizeof *choices);
-    if (!job || !choices || !bw_pipe_init(&job->stream, server->hub)) {
+    if (!job || !bw_pipe_init(&job->stream, server->hub)) {
         bw_free(job);
-        bw_free(choices);
-        bw_ask_deinit(ask);
+        bw_str_deinit(body);
         return NULL;
     }
     job->stream.on_work = job_work;
     job->stream.on_gone = job_gone;
     job->stream.on_destroy = job_destroy;
     job->server = server;
-    job->ask = *ask;
-    *ask = (bw_ask){0};
-    job->choices = choices;
-    job->n_choices = n;
-    for (size_t i = 0; i < n; i++)
-        choices[i].prompt = i / (size_t)job->ask.n;
-    make_id(job->id, id_prefix);
+    job->ask.api = api;
+    job->n_asked_bytes = body->len;
+    job->body = *body;
+    *body = (bw_str){0};
+    job->client = client;
+    job->remember = api == BW_ASK_RBEE;
+    make_id(job->id, prefixes[api]);
     job->created_unix = bw_clock_unix_s();
     job->created_ns = bw_clock_now_ns();
     return job;
@@ -189,6 +189,7 @@ static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, con
     request.echo_logprobs = ask->echo && ask->n_logprobs >= 0;
     request.notify = job_notify;
     request.notify_user = &job->stream;
+    request.client = job->client;
     bw_session *session = NULL;
     BW_TRY(bw_engine_submit(engine, &request, &session, err));
     pthread_mutex_lock(&job->stream.lock);
@@ -205,6 +206,8 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
     bw_model_info info = {0};
     bw_engine_info(engine, &info);
     bw_status status = check_ask(job, &info, err);
+    if (status == BW_OK) /* before a template is rendered */
+        status = bw_engine_check_room(engine, job->client, err);
     if (status == BW_OK)
         status = prepare_prompts(job, engine, err);
     for (size_t i = 0; status == BW_OK && i < job->n_choices; i++)
@@ -396,7 +399,7 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
 }
 
 /* Register, and say whether to submit now (engine), later (NULL engine) or not at all (false). */
-static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *reply)
+static bool admit(bw_job *job, bw_engine **engine, bw_reply *reply)
 {
     bw_server *server = job->server;
     bw_job *evicted = NULL;
@@ -413,12 +416,12 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
         bw_job_reply_failure(job, &err, reply);
     } else if (!*engine && server->n_held >= server->options.max_held) {
         reply_busy(job, reply, "too many requests wait for the model to load");
-    } else if (remember && !make_room(server, job, &evicted, why, sizeof why)) {
+    } else if (job->remember && !make_room(server, job, &evicted, why, sizeof why)) {
         reply_busy(job, reply, why);
     } else {
         good = true;
         list_active(job);
-        if (remember) {
+        if (job->remember) {
             job->known_next = server->known;
             server->known = job;
             server->n_known++;
@@ -440,11 +443,11 @@ static bool admit(bw_job *job, bool remember, bw_engine **engine, bw_reply *repl
     return good;
 }
 
-bool bw_job_start(bw_job *job, bool remember, bw_reply *reply)
+bool bw_job_start(bw_job *job, bw_reply *reply)
 {
     bw_engine *engine = NULL;
     bw_err err = {0};
-    if (!admit(job, remember, &engine, reply))
+    if (!admit(job, &engine, reply))
         return false;
     bool good = !engine || job_submit(job, engine, &err) == BW_OK;
     pthread_mutex_lock(&job->server->lock);

@@ -9,6 +9,7 @@
 #include "bw_log.h"
 #include "bw_mem.h"
 #include "internal.h"
+#include "prep.h"
 #include "sha256.h"
 
 enum { STOP_JOBS_MS = 600, STOP_FLUSH_MS = 300, CONNECTION_MEMORY = 32 * 1024, IDLE_TIMEOUT_S = 120, MAX_TOKEN = 8000 };
@@ -170,6 +171,8 @@ bw_status bw_server_start(const bw_server_options *options, bw_server **out, bw_
     if (status == BW_OK)
         status = bw_hub_new(server_tick, server, &server->hub, err);
     if (status == BW_OK)
+        status = bw_prep_new(&server->prep, err);
+    if (status == BW_OK)
         status = start_daemons(server, err);
     if (status == BW_OK)
         status = bw_door_start(server, err);
@@ -211,6 +214,7 @@ void bw_server_stop(bw_server *server)
     pthread_mutex_unlock(&server->lock);
     bw_heartbeat_end(server->heartbeat);
     bw_door_shut(server);
+    bw_prep_stop(server->prep); /* what waits there is refused */
     if (server->hub) {
         bw_jobs_cancel_all(server);
         bw_hub_wake(server->hub);
@@ -228,5 +232,6 @@ void bw_server_stop(bw_server *server)
     bw_free(server->daemons);
     bw_heartbeat_free(server->heartbeat);
     bw_hub_free(server->hub);
+    bw_prep_free(server->prep);
     server_free(server);
 }

@@ -27,7 +27,7 @@
 
 enum { MAX_WORDS = 4096, QUEUE_EVENTS = 64 };
 
-int mock_token_us = 200, mock_load_ms = 0;
+int mock_token_us = 200, mock_load_ms = 0, mock_read_ms = 0;
 static atomic_int live_sessions;
 
 int mock_live_sessions(void)
@@ -482,6 +482,8 @@ static bw_status fill_session(bw_engine *engine, const bw_request *r, bw_session
                       .notify = r->notify,
                       .notify_user = r->notify_user};
     if (r->prompt) {
+        if (mock_read_ms && r->prompt_bytes > 65536)
+            bw_clock_sleep_ms(mock_read_ms);
         BW_TRY(bw_engine_tokenize(engine, r->prompt, r->prompt_bytes, r->add_special, r->parse_special, &s->prompt,
                                   &s->n_prompt, err));
     } else {
@@ -518,6 +520,17 @@ static void session_destroy(bw_session *s)
         event_free(e);
     }
     bw_free(s);
+}
+
+bw_status bw_engine_check_room(bw_engine *engine, uint64_t client, bw_err *err)
+{
+    (void)client;
+    pthread_mutex_lock(&engine->lock);
+    int32_t n = engine->n_waiting;
+    bool full = n >= engine->n_queue;
+    engine->stats.n_rejected += full;
+    pthread_mutex_unlock(&engine->lock);
+    return full ? bw_fail(err, BW_E_FULL, "%d requests wait already", n) : BW_OK;
 }
 
 bw_status bw_engine_submit(bw_engine *engine, const bw_request *request, bw_session **session, bw_err *err)

@@ -1,0 +1,203 @@
+/* Prompts far too long: whoever sends them waits, and nobody else does. */
+#include "../bw_test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "bw_clock.h"
+#include "bw_log.h"
+#include "bw_mem.h"
+#include "bw_server.h"
+#include "client.h"
+#include "mock_engine.h"
+
+enum { N_LONG = 100, N_BYTES = 200000, READ_MS = 60 };
+
+static bw_engine *engine;
+static bw_server *server;
+static uint16_t port;
+static char *long_body;
+static const char *long_path;
+static _Atomic int n_too_long, n_full, n_other, n_left;
+
+static void start(int32_t n_queue)
+{
+    bw_err err = {0};
+    bw_engine_options eo;
+    bw_server_options options;
+    bw_engine_options_init(&eo);
+    eo.n_queue = n_queue;
+    eo.n_ctx = 512;
+    assert_ok(bw_engine_new(&eo, &engine, &err), err);
+    bw_server_options_init(&options);
+    options.engine = engine;
+    options.no_request_log = true;
+    assert_ok(bw_server_start(&options, &server, &err), err);
+    port = bw_server_port(server);
+}
+
+static void stop(void)
+{
+    bw_server_stop(server);
+    assert_int_equal(mock_live_sessions(), 0);
+    bw_engine_free(engine);
+}
+
+static void make_long_body(const char *begin, const char *end)
+{
+    bw_str text = {0};
+    bw_str_add(&text, begin);
+    while (text.len < N_BYTES)
+        bw_str_add(&text, "word ");
+    bw_str_add(&text, end);
+    long_body = bw_str_take(&text, NULL);
+}
+
+static void *send_long(void *arg)
+{
+    (void)arg;
+    answer a;
+    client_ask(port, "POST", long_path, "", long_body, &a);
+    *(a.status == 400 ? &n_too_long : a.status == 503 ? &n_full : &n_other) += 1;
+    answer_deinit(&a);
+    n_left--;
+    return NULL;
+}
+
+/* The longest that an answer of /health took while they are read, in ms. */
+static double beside_long_ones(const char *path, const char *begin, const char *end)
+{
+    pthread_t threads[N_LONG];
+    double longest = 0;
+    n_too_long = n_full = n_other = 0;
+    n_left = N_LONG;
+    long_path = path;
+    make_long_body(begin, end);
+    for (int i = 0; i < N_LONG; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, send_long, NULL), 0);
+    while (n_left > 0) {
+        answer a;
+        int64_t since = bw_clock_now_ns();
+        client_ask(port, "GET", "/health", "", NULL, &a);
+        double ms = (double)(bw_clock_now_ns() - since) / 1e6;
+        longest = ms > longest ? ms : longest;
+        assert_int_equal(a.status, 200);
+        answer_deinit(&a);
+        bw_clock_sleep_ms(5);
+    }
+    for (int i = 0; i < N_LONG; i++)
+        pthread_join(threads[i], NULL);
+    bw_free(long_body);
+    return longest;
+}
+
+/* 100 prompts of which each takes 60 ms to read: on the threads of HTTP that is 3 s for whoever asks for /health. All
+ * are answered, those that find a place as too long, the others at once. */
+static void others_do_not_wait(void **state)
+{
+    (void)state;
+    static const char *const kinds[][3] = {
+        {"/v1/completions", "{\"prompt\":\"", "\"}"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"", "\"}]}"},
+        {"/v1/jobs", "{\"prompt\":\"", "\"}"},
+    };
+    mock_read_ms = READ_MS;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        start(0);
+        double longest = beside_long_ones(kinds[i][0], kinds[i][1], kinds[i][2]);
+        assert_int_equal(n_other, 0);
+        assert_int_equal(n_too_long + n_full, N_LONG);
+        assert_true(n_too_long >= 64); /* the places, and what was read meanwhile */
+        if (longest > 1000)            /* 0.1 ms on a machine that does nothing else */
+            fail_msg("%s: /health took %.0f ms beside long prompts", kinds[i][0], longest);
+        stop();
+    }
+    mock_read_ms = 0;
+}
+
+/* A queue that is full is said at once, before the body is even looked at. */
+static void full_queue_reads_nothing(void **state)
+{
+    (void)state;
+    mock_read_ms = 2000;
+    start(1);
+    answer a, full;
+    client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"one @slow=20\",\"max_tokens\":400}", &a);
+    assert_int_equal(a.status, 200);
+    answer_deinit(&a);
+    do { /* until one runs and one waits */
+        client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"two @slow=20\",\"max_tokens\":400}", &a);
+        answer_deinit(&a);
+    } while (a.status == 200);
+    make_long_body("{\"prompt\":\"", "\"}");
+    int64_t since = bw_clock_now_ns();
+    client_ask(port, "POST", "/v1/completions", "", long_body, &full);
+    assert_int_equal(full.status, 503);
+    assert_true(bw_clock_now_ns() - since < INT64_C(1500000000));
+    answer_deinit(&full);
+    long_body[0] = '!'; /* not even JSON */
+    client_ask(port, "POST", "/v1/completions", "", long_body, &full);
+    assert_int_equal(full.status, 503);
+    answer_deinit(&full);
+    bw_free(long_body);
+    stop();
+    mock_read_ms = 0;
+}
+
+/* A long request that is right is answered as a short one is; one whose client leaves is forgotten. */
+static void long_ones_are_answered(void **state)
+{
+    (void)state;
+    start(0);
+    bw_str text = {0};
+    bw_str_add(&text, "{\"prompt\":\"one two three\",\"max_tokens\":3,\"stream\":true,\"ignored\":\"");
+    while (text.len < N_BYTES)
+        bw_str_add(&text, "word ");
+    bw_str_add(&text, "\"}");
+    answer a;
+    client_ask(port, "POST", "/v1/completions", "", text.data, &a);
+    assert_int_equal(a.status, 200);
+    assert_true(a.whole);
+    assert_non_null(strstr(a.body.data, "data: [DONE]"));
+    answer_deinit(&a);
+    client_ask(port, "POST", "/v1/jobs", "", text.data, &a);
+    assert_int_equal(a.status, 200);
+    char *id = json_text(a.body.data, "job_id");
+    answer_deinit(&a);
+    bw_str path = {0};
+    bw_str_add_format(&path, "/v1/jobs/%s/stream", id);
+    client_ask(port, "GET", path.data, "", NULL, &a);
+    assert_non_null(strstr(a.body.data, "data: [DONE]"));
+    answer_deinit(&a);
+    bw_free(id);
+    bw_str_deinit(&path);
+    for (int i = 0; i < 20; i++) {
+        int fd = client_connect(port);
+        bw_str head = {0};
+        bw_str_add_format(&head,
+                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                          "Content-Length: %zu\r\n\r\n",
+                          text.len);
+        client_send(fd, head.data, head.len);
+        client_send(fd, text.data, text.len);
+        bw_str_deinit(&head);
+        close(fd);
+    }
+    bw_str_deinit(&text);
+    for (int i = 0; i < 1000 && bw_server_count_active(server) > 0; i++)
+        bw_clock_sleep_ms(10);
+    assert_int_equal(bw_server_count_active(server), 0);
+    stop();
+}
+
+int main(void)
+{
+    bw_log_configure(BW_LOG_OFF, true);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(others_do_not_wait),
+        cmocka_unit_test(full_queue_reads_nothing),
+        cmocka_unit_test(long_ones_are_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
