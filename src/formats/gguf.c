@@ -2,11 +2,12 @@
  *
  * Owns every check on what a file says. Nothing is allocated from a number in the file before the file was seen to be
  * long enough for it. Tensor data is never copied. Refuses big-endian files, version 1, unknown types, duplicate keys
- * and tensors, offsets outside the file. */
+ * and tensors, offsets outside the file, tensors that overlap. */
 #include "gguf_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "bw_mem.h"
 #include "bw_str.h"
@@ -302,6 +303,40 @@ static bw_status read_tensor(cursor *c, bw_gguf_tensor *t, uint64_t *offset)
     return read_u64(c, offset, shown);
 }
 
+typedef struct extent {
+    uint64_t offset, n_bytes;
+    size_t tensor;
+} extent;
+
+static int by_offset(const void *a, const void *b)
+{
+    const extent *x = a, *y = b;
+    return x->offset != y->offset ? (x->offset < y->offset ? -1 : 1) : (x->tensor < y->tensor ? -1 : 1);
+}
+
+/* Of the n tensors from `first` on, all of one part. The table keeps the file's order. */
+static bw_status refuse_overlaps(cursor *c, size_t first, size_t n, const uint64_t *offsets)
+{
+    const bw_gguf_tensor *t = c->gguf->tensors + first;
+    extent *sorted = bw_alloc_array(n, sizeof *sorted);
+    if (!sorted)
+        return bw_fail_memory(c->err, n * sizeof *sorted, "the tensor table");
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = (extent){offsets[i], t[i].n_bytes, i};
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, by_offset);
+    bw_status status = BW_OK;
+    for (size_t i = 1; status == BW_OK && i < n; i++) {
+        const bw_gguf_string *a = &t[sorted[i - 1].tensor].name, *b = &t[sorted[i].tensor].name;
+        char shown[2][BW_NAME_SHOWN];
+        if (sorted[i].offset - sorted[i - 1].offset < sorted[i - 1].n_bytes)
+            status = bw_fail(c->err, BW_E_FORMAT, "%s is damaged: the data of the tensors %s and %s overlap", c->path,
+                             bw_name_show(shown[0], a->data, a->n_bytes), bw_name_show(shown[1], b->data, b->n_bytes));
+    }
+    bw_free(sorted);
+    return status;
+}
+
 /* Tensor records of one part, appended to gguf->tensors; then their data pointers. */
 static bw_status read_tensors(cursor *c, uint64_t n, uint64_t alignment, int part)
 {
@@ -340,6 +375,8 @@ static bw_status read_tensors(cursor *c, uint64_t n, uint64_t alignment, int par
         else
             t->data = c->data + begin + offsets[i];
     }
+    if (status == BW_OK)
+        status = refuse_overlaps(c, first, (size_t)n, offsets);
     bw_free(offsets);
     g->n_tensors = total;
     return status;

@@ -63,6 +63,12 @@ static bw_status find_vocabulary(const bw_source *source, bw_model_config *c, bw
     if (t.n_dims != 2 || t.dims[0] < 1 || t.dims[0] > INT32_MAX / 4)
         return bw_fail(err, BW_E_FORMAT, "%s: tensor %s is no [vocabulary, embedding] matrix", source->path, t.name);
     c->n_vocab = (int32_t)t.dims[0];
+    /* More rows than the file counts tokens are padding; fewer are damage. */
+    int64_t said = c->n_vocab;
+    BW_TRY(bw_source_get_i64(source, "vocab_size", "vocab_size", false, 1, INT32_MAX, &said, err));
+    if (said > c->n_vocab)
+        return bw_fail(err, BW_E_FORMAT, "%s says its vocabulary has %lld tokens, but tensor %s has %d rows",
+                       source->path, (long long)said, t.name, (int)c->n_vocab);
     return BW_OK;
 }
 

@@ -358,6 +358,31 @@ static void refusing_tensors(void **state)
     for (int i = 0; i < 64; i++)
         raw_bytes(&r, "x", 1);
     refuse(&r, BW_E_FORMAT, "tensor t appears twice");
+    /* the second begins within the first, whichever the file names first; side by side is fine in any order */
+    static const struct {
+        uint64_t a, b, n_a; /* offsets; elements of a */
+        bool good;
+    } pairs[] = {{0, 32, 16, false}, {0, 0, 8, false}, {32, 0, 8, true}, {0, 32, 8, true}, {0, 64, 16, true}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        for (int turn = 0; turn < 2; turn++) {
+            uint64_t n_a = pairs[i].n_a, n_b = 8;
+            raw_gguf(&r, 3, 2, 0);
+            if (turn)
+                raw_tensor(&r, "b", 1, &n_b, 0, pairs[i].b);
+            raw_tensor(&r, "a", 1, &n_a, 0, pairs[i].a);
+            if (!turn)
+                raw_tensor(&r, "b", 1, &n_b, 0, pairs[i].b);
+            raw_align(&r, 32);
+            for (int j = 0; j < 96; j++)
+                raw_bytes(&r, "x", 1);
+            if (pairs[i].good) {
+                assert_ok(bw_gguf_open_memory(r.data, r.n, "test.gguf", &g, &err), err);
+                assert_string_equal(bw_gguf_tensor_at(g, 0)->name.data[0] == 'a' ? "a" : "b", turn ? "b" : "a");
+                bw_gguf_close(g);
+            } else {
+                refuse(&r, BW_E_FORMAT, "overlap");
+            }
+        }
 }
 
 /* A vocabulary of 260,000 strings: quick, and no allocation per string. */

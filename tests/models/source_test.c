@@ -216,6 +216,10 @@ static void configurations(void **state)
     assert_ok(load("", EMBD, &err), err);
     assert_ok(load(",\"hidden_act\":\"gelu_pytorch_tanh\"", EMBD, &err), err);
     assert_ok(load(",\"hidden_act\":null,\"tie_word_embeddings\":true,\"rope_scaling\":null", EMBD, &err), err);
+    assert_ok(load(",\"vocab_size\":8", EMBD, &err), err);
+    assert_ok(load(",\"vocab_size\":7", EMBD, &err), err); /* a padded embedding */
+    refuse(",\"vocab_size\":9", BW_E_FORMAT,
+           "vocabulary has 9 tokens, but tensor model.embed_tokens.weight has 8 rows");
     refuse(",\"hidden_act\":\"relu2\"", BW_E_UNSUPPORTED, "relu2");
     refuse(",\"hidden_act\":7", BW_E_UNSUPPORTED, "activation");
     refuse(",\"quantization_config\":{\"quant_method\":\"fp8\"}", BW_E_UNSUPPORTED, "quantization_config");
