@@ -2,6 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -45,6 +48,151 @@ static bw_status read_all(int fd, const char *path, char *data, size_t n_bytes, 
     return BW_OK;
 }
 
+/* ---- files that shrink ------------------------------------------------------------------------------------------- */
+
+/* What the handler of SIGBUS looks at: slots are taken and left under guard_lock, and read without it. begin is written
+ * last and cleared first, so a slot that is seen is whole. */
+typedef struct guard {
+    _Atomic uintptr_t begin; /* 0 = free */
+    _Atomic size_t n_bytes;
+    int fd; /* kept to ask about the file */
+    struct timespec written;
+    char *path; /* as it was opened */
+} guard;
+
+enum { MOST_GUARDS = 4096 };
+static guard guards[MOST_GUARDS];
+static _Atomic int n_guards; /* slots that were ever used */
+static _Atomic int lost;     /* 1 + the slot whose page could not be read; stays */
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction before;
+static size_t page_bytes;
+
+/* Calls nothing but what a handler may: mmap is a bare system call. */
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    uintptr_t at = (uintptr_t)info->si_addr;
+    int n = atomic_load(&n_guards);
+    for (int i = 0; info->si_code > 0 && i < n; i++) { /* by the kernel, not by kill() */
+        uintptr_t begin = atomic_load(&guards[i].begin);
+        if (!begin || at < begin || at - begin >= atomic_load(&guards[i].n_bytes))
+            continue;
+        int saved = errno;
+        void *page = (void *)(at / page_bytes * page_bytes);
+        void *zeros = mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        errno = saved;
+        int none = 0;
+        atomic_compare_exchange_strong(&lost, &none, i + 1);
+        if (zeros != MAP_FAILED)
+            return;
+    }
+    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else { /* the instruction is run again, and this time it ends the process */
+        signal(number, SIG_DFL);
+        if (info->si_code <= 0)
+            raise(number);
+    }
+}
+
+/* guard_lock is held. Others, such as a GPU's driver, may have put theirs in our place: ours goes on to it. */
+static void install_handler(void)
+{
+    struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_ONSTACK}, now;
+    sigemptyset(&action.sa_mask);
+    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (sigaction(SIGBUS, NULL, &now) != 0 || (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_bus))
+        return;
+    before = now;
+    sigaction(SIGBUS, &action, NULL);
+}
+
+/* Takes over fd when there is a slot, else leaves it and closes nothing. */
+static bw_status guard_add(const bw_map *map, int *fd, const char *path, bw_err *err)
+{
+    char *copy = bw_strdup(path);
+    if (!copy)
+        return bw_fail_memory(err, strlen(path) + 1, "a path");
+    pthread_mutex_lock(&guard_lock);
+    install_handler();
+    int i = 0;
+    while (i < MOST_GUARDS && atomic_load(&guards[i].begin))
+        i++;
+    struct stat st;
+    if (i < MOST_GUARDS) {
+        guards[i].fd = *fd;
+        guards[i].written = fstat(*fd, &st) == 0 ? st.st_mtim : (struct timespec){0};
+        guards[i].path = copy;
+        atomic_store(&guards[i].n_bytes, map->n_bytes);
+        if (i >= atomic_load(&n_guards))
+            atomic_store(&n_guards, i + 1);
+        atomic_store(&guards[i].begin, (uintptr_t)map->data);
+    }
+    pthread_mutex_unlock(&guard_lock);
+    if (i == MOST_GUARDS)
+        bw_free(copy);
+    else
+        *fd = -1;
+    return BW_OK;
+}
+
+static void guard_remove(const bw_map *map)
+{
+    pthread_mutex_lock(&guard_lock);
+    for (int i = 0; i < MOST_GUARDS; i++)
+        if (atomic_load(&guards[i].begin) == (uintptr_t)map->data) {
+            atomic_store(&guards[i].begin, 0);
+            int none = i + 1; /* what was wrong with it is over */
+            atomic_compare_exchange_strong(&lost, &none, 0);
+            close(guards[i].fd);
+            bw_free(guards[i].path);
+            break;
+        }
+    pthread_mutex_unlock(&guard_lock);
+}
+
+/* guard_lock is held. A file of another size is another file; of the same size it may have been touched only. */
+static bw_status check_guard(guard *g, bool is_lost, bool look, bw_err *err)
+{
+    struct stat st;
+    size_t was = atomic_load(&g->n_bytes);
+    bool seen = (is_lost || look) && fstat(g->fd, &st) == 0;
+    if (seen && (size_t)st.st_size != was)
+        return bw_fail(
+            err, BW_E_LOST,
+            "%s was changed from %zu to %zu bytes while it was in use: start the program again with the whole "
+            "file",
+            g->path, was, (size_t)st.st_size);
+    if (is_lost)
+        return bw_fail(err, BW_E_LOST, "%s cannot be read any more, though it was in use: its disk may have failed",
+                       g->path);
+    if (seen && (st.st_mtim.tv_sec != g->written.tv_sec || st.st_mtim.tv_nsec != g->written.tv_nsec)) {
+        g->written = st.st_mtim;
+        bw_log_warn("%s was written to while it is in use: where its content changed, start the program again",
+                    g->path);
+    }
+    return BW_OK;
+}
+
+bw_status bw_map_check(bool look, bw_err *err)
+{
+    int which = atomic_load(&lost);
+    if (!which && !look)
+        return BW_OK;
+    bw_status status = BW_OK;
+    pthread_mutex_lock(&guard_lock);
+    int n = atomic_load(&n_guards);
+    for (int i = 0; status == BW_OK && i < n; i++)
+        if (atomic_load(&guards[i].begin))
+            status = check_guard(&guards[i], i + 1 == which, look, err);
+    pthread_mutex_unlock(&guard_lock);
+    return status;
+}
+
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
+
 bw_status bw_map_open(const char *path, bw_map *map, bw_err *err)
 {
     *map = (bw_map){0};
@@ -58,6 +206,11 @@ bw_status bw_map_open(const char *path, bw_map *map, bw_err *err)
             map->data = data;
             map->n_bytes = n_bytes;
             map->readable_by_map = true;
+            status = guard_add(map, &fd, path, err);
+            if (status != BW_OK) {
+                munmap(data, n_bytes);
+                *map = (bw_map){0};
+            }
         } else {
             int e = errno;
             char *copy = bw_alloc(n_bytes);
@@ -72,17 +225,20 @@ bw_status bw_map_open(const char *path, bw_map *map, bw_err *err)
             }
         }
     }
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return status;
 }
 
 void bw_map_close(bw_map *map)
 {
     if (map->data) {
-        if (map->readable_by_map)
+        if (map->readable_by_map) {
+            guard_remove(map);
             munmap((void *)(uintptr_t)map->data, map->n_bytes);
-        else
+        } else {
             bw_free((void *)(uintptr_t)map->data);
+        }
     }
     *map = (bw_map){0};
 }

@@ -326,7 +326,7 @@ static void look_at_loading(worker *w, int *code)
     if (w->over && w->failed)
         *code = fail_sentence("%s", w->err.text);
     else if (w->lost)
-        *code = fail_sentence("the device is lost, this process ends: %s", w->err.text);
+        *code = fail_sentence("this process ends: %s", w->err.text);
     pthread_mutex_unlock(&w->lock);
 }
 

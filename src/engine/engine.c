@@ -6,6 +6,7 @@
 #include "bw_clock.h"
 #include "bw_gpu_library.h"
 #include "bw_log.h"
+#include "bw_map.h"
 #include "bw_mem.h"
 
 enum {
@@ -322,6 +323,7 @@ static bw_status make(bw_engine *e, const bw_engine_options *o, bw_err *err)
     BW_TRY(allocate(e, o, err));
     BW_TRY(parse_templates(e, err));
     BW_TRY(warm_up(e, o, err));
+    BW_TRY(bw_map_check(true, err)); /* what was read meanwhile may be zeros */
     BW_TRY(start_thread(e, err));
     bw_progress ready = {.stage = "ready",
                          .layers_done = e->info.n_layers,

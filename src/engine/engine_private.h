@@ -106,6 +106,7 @@ struct bw_engine {
     bw_str echo_piece;
     bw_session **running; /* [n_parallel] in order of arrival */
     int32_t n_running;
+    int64_t file_looked_ns;
     int32_t *batch_tokens;       /* [n_batch] */
     int32_t *batch_outputs;      /* [max_outputs] */
     bw_lm_draw *batch_draws;     /* [max_outputs] */

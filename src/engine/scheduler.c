@@ -12,6 +12,7 @@
 
 #include "bw_clock.h"
 #include "bw_log.h"
+#include "bw_map.h"
 
 /* ---- the lists ----------------------------------------------------------------------------------------------- */
 
@@ -574,6 +575,16 @@ static void give_up(bw_engine *e, const bw_err *err)
         e->on_lost(e->on_lost_user, err);
 }
 
+/* BW_E_LOST when the model's file changed under the weights that are read where they lie. A page that could not be read
+ * shows at once, a file of another size once in a second. */
+static bw_status check_file(bw_engine *e, int64_t now_ns, bw_err *err)
+{
+    bool look = now_ns - e->file_looked_ns > INT64_C(1000000000) && strstr(e->info.device, "cpu");
+    if (look)
+        e->file_looked_ns = now_ns;
+    return bw_map_check(look, err);
+}
+
 /* Compute the step of these sessions and take what it gives. */
 static bw_status run_part(bw_engine *e, bw_session *const *sessions, int32_t n, bw_err *err)
 {
@@ -584,7 +595,9 @@ static bw_status run_part(bw_engine *e, bw_session *const *sessions, int32_t n, 
     int wants = choose_wants(e, sessions, n);
     if (wants & (BW_LM_DRAWN | BW_LM_TOP))
         fill_draws(e, sessions, n);
-    BW_TRY(bw_lm_step_for(e->lm, &batch, wants, &r, err));
+    bw_status status = bw_lm_step_for(e->lm, &batch, wants, &r, err);
+    BW_TRY(check_file(e, began_ns, err)); /* first: a step that failed may have failed for that */
+    BW_TRY(status);
     count_step(e, sessions, n, began_ns);
     for (int32_t i = 0; i < n; i++) {
         bw_err own = {0}; /* ends that session alone, unless the device is lost */

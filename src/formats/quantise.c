@@ -219,6 +219,7 @@ static bw_status fill_tensor(void *user, bw_gguf_writer *writer, size_t i, bw_er
     bw_status status = t->dtype == c->dtypes[i] ? copy_tensor(c, writer, t, name, err)
                                                 : convert_tensor(c, writer, t, c->dtypes[i], name, err);
     bw_map_drop(map, offset, t->n_bytes);
+    BW_TRY(bw_map_check(true, err)); /* the input may have been cut short meanwhile */
     return status;
 }
 

@@ -3,7 +3,11 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -299,6 +303,67 @@ static void idle_team_uses_no_cpu(void **state)
     assert_true(used < CLOCKS_PER_SEC / 50);
 }
 
+/* A mapped file that another program cuts short: reading goes on, and is known to be wrong. */
+static void file_that_shrinks(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/bw-shrink-XXXXXX";
+    int fd = mkstemp(path);
+    long page = sysconf(_SC_PAGESIZE);
+    bw_err err = {0};
+    bw_map map, other;
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(ftruncate(fd, 0), 0);
+        char *text = bw_alloc((size_t)page * 4);
+        assert_non_null(text);
+        memset(text, 'x', (size_t)page * 4);
+        assert_int_equal(pwrite(fd, text, (size_t)page * 4, 0), page * 4);
+        bw_free(text);
+        assert_ok(bw_map_open(path, &map, &err), err);
+        assert_ok(bw_map_open("/proc/self/exe", &other, &err), err);
+        assert_ok(bw_map_check(true, &err), err);
+        assert_int_equal(ftruncate(fd, page + 5), 0);
+        if (turn == 0) { /* read, and so noticed */
+            const volatile unsigned char *data = map.data;
+            assert_int_equal(data[0], 'x');
+            assert_ok(bw_map_check(false, &err), err);
+            assert_int_equal(data[2 * page + 7], 0);
+            assert_int_equal(data[3 * page], 0);
+            assert_int_equal(bw_map_check(false, &err), BW_E_LOST);
+            assert_non_null(strstr(err.text, path));
+            assert_non_null(strstr(err.text, "was changed from"));
+        }
+        assert_int_equal(bw_map_check(true, &err), BW_E_LOST);
+        bw_map_close(&other);
+        assert_int_equal(bw_map_check(true, &err), BW_E_LOST);
+        bw_map_close(&map);
+        assert_ok(bw_map_check(true, &err), err);
+    }
+    /* what is not ours ends the program as ever */
+    void *alien = mmap(NULL, (size_t)page * 4, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(alien != MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGBUS, SIG_DFL); /* cmocka's */
+        if (bw_map_open("/proc/self/exe", &map, NULL) != BW_OK)
+            _exit(0);
+        _exit(((const volatile char *)alien)[3 * page]);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    munmap(alien, (size_t)page * 4);
+    /* a file that takes the name of the mapped one leaves ours as it is */
+    assert_int_equal(ftruncate(fd, 4 * page), 0);
+    assert_ok(bw_map_open(path, &map, &err), err);
+    assert_int_equal(unlink(path), 0);
+    assert_ok(bw_map_check(true, &err), err);
+    bw_map_close(&map);
+    close(fd);
+}
+
 static void log_lines(void **state)
 {
     (void)state;
@@ -322,9 +387,11 @@ static void log_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors),    cmocka_unit_test(memory), cmocka_unit_test(arena),
-        cmocka_unit_test(strings),   cmocka_unit_test(utf8),   cmocka_unit_test(random_numbers),
-        cmocka_unit_test(files),     cmocka_unit_test(team),   cmocka_unit_test(idle_team_uses_no_cpu),
+        cmocka_unit_test(errors),    cmocka_unit_test(memory),
+        cmocka_unit_test(arena),     cmocka_unit_test(strings),
+        cmocka_unit_test(utf8),      cmocka_unit_test(random_numbers),
+        cmocka_unit_test(files),     cmocka_unit_test(file_that_shrinks),
+        cmocka_unit_test(team),      cmocka_unit_test(idle_team_uses_no_cpu),
         cmocka_unit_test(log_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,5 +104,30 @@ code=$?
 pid=
 [ $code -eq 0 ] || fail "exit code $code after SIGTERM"
 [ $(($(date +%s%3N) - begin)) -lt 2000 ] || fail "SIGTERM took more than 2 s"
+# A model file that is cut short under the worker: 503 with a sentence, then an end that is no success.
+if command -v curl >/dev/null; then
+    cp "$model" "$dir/cut.gguf"
+    "$worker" --worker-id w --model "$dir/cut.gguf" --port 0 --local-mode >"$dir/out" 2>"$dir/err" &
+    pid=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
+        grep -q 'model ready' "$dir/err" && break
+        sleep 0.25
+    done
+    url=$(sed -n 's/.*listening on \(http:[^" ]*\).*/\1/p' "$dir/err")
+    ask() {
+        curl -s -m 20 -o "$dir/body" -w '%{http_code}' "$url/v1/completions" -H 'Content-Type: application/json' \
+            -d '{"prompt":"abc","max_tokens":4}'
+    }
+    [ "$(ask)" = 200 ] || fail 'before its file is cut'
+    sleep 1.1
+    truncate -s 20000 "$dir/cut.gguf"
+    [ "$(ask)" = 503 ] || fail 'after its file was cut: not 503'
+    grep -q 'cut.gguf was changed from [0-9]* to 20000 bytes' "$dir/body" || fail "after its file was cut: $(cat "$dir/body")"
+    wait $pid
+    code=$?
+    pid=
+    [ $code -eq 1 ] || fail "exit code $code after its file was cut"
+    grep -q '^Error: .*cut.gguf was changed' "$dir/err" || fail 'after its file was cut: no sentence'
+fi
 [ $failed -eq 0 ] && echo "the worker's clients are served"
 exit $failed
