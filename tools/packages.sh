@@ -9,8 +9,8 @@ kind=${1:-run}
 packages="gcc libc6-dev cmake ninja-build libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libutf8proc-dev libpcre2-dev libzstd-dev"
 [ "$kind" = card ] && packages="$packages libcmocka-dev"
 [ "$kind" = run ] || [ "$kind" = card ] && packages="$packages ca-certificates python3-pip unzip curl"
-# tests: clang-19, lld-19, llvm-19: the AMD code objects; libamdhip64, libdnnl: HIP's and oneDNN's headers, which ours are held against, and oneDNN itself; cmocka; clang and its runtime for the sanitizer and fuzz builds; clang-format; lcov's gcov is gcc's own
-[ "$kind" = test ] && packages="$packages ca-certificates python3-pip unzip libcmocka-dev clang-19 lld-19 llvm-19 libamdhip64-dev clang-14 libclang-rt-14-dev llvm-14 clang-format-14 git curl"
+# tests: clang-19, lld-19, llvm-19: the AMD code objects; llvm-19-dev: the emulator of AMD cards (tools/emulate.sh); libamdhip64, libdnnl: HIP's and oneDNN's headers, which ours are held against, and oneDNN itself; cmocka; clang and its runtime for the sanitizer and fuzz builds; clang-format; lcov's gcov is gcc's own
+[ "$kind" = test ] && packages="$packages ca-certificates python3-pip unzip libcmocka-dev clang-19 lld-19 llvm-19 llvm-19-dev libamdhip64-dev clang-14 libclang-rt-14-dev llvm-14 clang-format-14 git curl"
 if [ "${2:-}" = amd ]; then
     packages="$packages clang-19 lld-19"
     # a runtime of AMD's own, which is newer, stays

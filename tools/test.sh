@@ -130,6 +130,26 @@ begin "AMD kernels for gfx90a gfx942 gfx1100 gfx1201"
 run "kernels for gfx90a gfx942 gfx1100 gfx1201" tools/build_kernels.sh build-kernels default none "$out/launched"
 end
 
+# The same code objects, executed: see tools/emulate.sh, where a developer can run one family on one target.
+begin "AMD kernels executed on an emulator"
+if [ -x "${BW_EMULATOR:-../shared/emu-proto}/build.sh" ]; then
+    for target in gfx1100 gfx1201 gfx90a gfx942; do
+        run "every operation on an emulated $target" tools/emulate.sh build build-kernels/kernels "$target"
+        tail -n 1 "$out/log"
+    done
+    for target in gfx1100 gfx942; do
+        if [ -n "${BW_TEST_MODEL:-}" ]; then
+            run "the small real model on an emulated $target" tools/emulate.sh build build-kernels/kernels "$target" --model "$BW_TEST_MODEL"
+            tail -n 1 "$out/log"
+        else
+            skip "the small real model on an emulated $target: it could not be fetched"
+        fi
+    done
+else
+    skip "AMD kernels on an emulator: BW_EMULATOR names none, and ../shared/emu-proto is not there"
+fi
+end
+
 begin "fuzzing, 20 s each"
 if build fuzz >"$out/log" 2>&1; then
     pass; fuzzed=0
