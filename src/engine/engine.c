@@ -409,27 +409,12 @@ void bw_engine_get_stats(const bw_engine *engine, bw_engine_stats *stats)
     pthread_mutex_unlock(lock);
 }
 
-/* With the lock held: why the session may not enter, BW_OK when it may. */
-static bw_status check_queue(const bw_engine *e, bw_err *err)
-{
-    if (e->closing)
-        return bw_fail(err, BW_E_CLOSED, "the engine is shutting down");
-    if (e->lost)
-        return bw_fail(err, BW_E_LOST, "%s", e->lost_err.text);
-    int32_t places = e->n_queue + e->info.n_parallel, taken = e->stats.n_waiting + e->stats.n_running;
-    if (taken >= places)
-        return bw_fail(err, BW_E_FULL, "the queue is full: %d requests run and %d wait; try again later",
-                       (int)e->stats.n_running, (int)e->stats.n_waiting);
-    return BW_OK;
-}
-
 bw_status bw_engine_check_room(bw_engine *e, uint64_t client, bw_err *err)
 {
-    (void)client;
     if (!e)
         return bw_fail(err, BW_E_ARG, "engine is NULL");
     pthread_mutex_lock(&e->lock);
-    bw_status status = check_queue(e, err);
+    bw_status status = bw_queue_check(e, client, err);
     e->stats.n_rejected += status != BW_OK;
     pthread_mutex_unlock(&e->lock);
     return status;
@@ -440,24 +425,20 @@ bw_status bw_engine_submit(bw_engine *e, const bw_request *request, bw_session *
     if (!e || !request || !session)
         return bw_fail(err, BW_E_ARG, "engine, request or session is NULL");
     *session = NULL;
-    BW_TRY(bw_engine_check_room(e, 0, err)); /* a full queue is said before the prompt is tokenised */
+    uint64_t client = request->struct_size >= sizeof *request ? request->client : 0;
+    BW_TRY(bw_engine_check_room(e, client, err)); /* a full queue is said before the prompt is tokenised */
     bw_session *s = NULL;
     bw_status status = bw_session_make(e, request, &s, err);
     pthread_mutex_lock(&e->lock);
     if (status == BW_OK)
-        status = check_queue(e, err);
+        status = bw_queue_check(e, s->client, err);
     if (status != BW_OK) {
         e->stats.n_rejected++;
     } else {
         atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
         s->number = ++e->next_number;
-        if (e->last)
-            e->last->next = s;
-        else
-            e->first = s;
-        e->last = s;
+        bw_queue_enter(e, s);
         e->stats.n_requests++;
-        e->stats.n_waiting++;
         pthread_cond_signal(&e->wake);
     }
     pthread_mutex_unlock(&e->lock);

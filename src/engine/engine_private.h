@@ -13,6 +13,7 @@
 
 #include "bw_device.h"
 #include "bw_events.h"
+#include "bw_fair.h"
 #include "bw_jinja.h"
 #include "bw_kv.h"
 #include "bw_lm.h"
@@ -41,6 +42,7 @@ struct bw_session {
 
     /* fixed at submit */
     int64_t number;          /* order of arrival */
+    uint64_t client, kind;   /* whose it is; and the number of his requests of such a length */
     int32_t n_prompt, limit; /* tokens of the prompt; most tokens of all */
     int32_t n_logprobs;      /* -1 = none */
     bool ignore_eos, echo, bos_added;
@@ -62,6 +64,7 @@ struct bw_session {
     int32_t n_whole_rows;                  /* so many of its next rows are fetched whole, where few may be enough */
     bool has_random;                       /* `random` is for the next token, which no step has given yet */
     uint32_t random;
+    int32_t n_yielded; /* so often it gave its place to a shorter prompt */
     int64_t admitted_ns, first_token_ns;
     bw_sampler sampler;
     bw_stream stream;
@@ -96,9 +99,13 @@ struct bw_engine {
     bw_err lost_err;  /* lock */
     void (*on_lost)(void *user, const bw_err *err);
     void *on_lost_user;
-    bw_session *first, *last; /* lock: waiting */
-    bw_engine_stats stats;    /* lock */
-    int64_t next_number;      /* lock */
+    bw_session *first, *last;   /* lock: waiting */
+    bw_session *next_up;        /* lock: of these, who is next whatever comes, once there is room */
+    bool queue_changed;         /* lock: somebody was added */
+    bw_fair by_client, by_kind; /* lock: tokens computed */
+    int32_t n_of_client[BW_FAIR_COUNTERS], n_of_kind[BW_FAIR_COUNTERS]; /* lock: sessions that have not ended */
+    bw_engine_stats stats;                                              /* lock */
+    int64_t next_number;                                                /* lock */
 
     /* engine's thread */
     bw_kv kv;
@@ -114,6 +121,8 @@ struct bw_engine {
     bw_session **batch_sessions; /* [n_parallel] who takes part in the step */
     int32_t n_step;              /* most tokens of a step: n_batch, less for a while when memory was too small */
     int32_t n_good_steps;        /* since n_step became less */
+    int64_t decode_ns;           /* about what a step takes that generates only, 0 = unknown */
+    int64_t prompt_token_ns;     /* about what a prompt's token adds to a step, 0 = unknown */
 };
 
 /* scheduler.c: the engine's thread, arg is the engine. Returns when closing, with every session ended. */
@@ -124,6 +133,17 @@ void *bw_engine_thread(void *arg);
 bw_status bw_chat_learn(const bw_jinja *template, const char *source, bw_chat_habits *habits, bw_err *err);
 /* Change messages, an array of objects, to what the template wants. BW_E_MEMORY is the only error. */
 bw_status bw_chat_shape(const bw_chat_habits *habits, json_t *messages, bw_err *err);
+
+/* queue.c; with the engine's lock held. check: BW_OK, BW_E_FULL, BW_E_CLOSED or BW_E_LOST. enter and leave: a session's
+ * beginning and its end; add and remove: it waits, or not. next: who is to run next, NULL when nobody waits; on the
+ * engine's thread. count: so much was computed for it. */
+bw_status bw_queue_check(const bw_engine *engine, uint64_t client, bw_err *err);
+void bw_queue_enter(bw_engine *engine, bw_session *session);
+void bw_queue_leave(bw_engine *engine, const bw_session *session);
+void bw_queue_add(bw_engine *engine, bw_session *session);
+void bw_queue_remove(bw_engine *engine, bw_session *session);
+bw_session *bw_queue_next(bw_engine *engine);
+void bw_queue_count(bw_engine *engine, const bw_session *session, int32_t n_tokens);
 
 /* session.c */
 /* A session from a request, not queued yet. */

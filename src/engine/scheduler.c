@@ -63,6 +63,7 @@ static void end_session(bw_engine *e, bw_session *s, bw_finish finish, const bw_
         e->stats.n_cancelled++;
     else
         e->stats.n_completed++;
+    bw_queue_leave(e, s);
     publish_locked(e);
     pthread_mutex_unlock(&e->lock);
     bw_session_end(s, finish, err, closed);
@@ -103,19 +104,12 @@ static void insert_running(bw_engine *e, bw_session *s)
 
 static void preempt(bw_engine *e, bw_session *s)
 {
-    bw_log_debug("session %lld gives its %d KV pages to older ones and waits", (long long)s->number, (int)s->n_pages);
+    bw_log_debug("session %lld gives back its %d KV pages and waits", (long long)s->number, (int)s->n_pages);
     release_pages(e, s, true);
     remove_running(e, s);
     s->take = 0;
     pthread_mutex_lock(&e->lock);
-    bw_session **at = &e->first;
-    while (*at && (*at)->number < s->number)
-        at = &(*at)->next;
-    s->next = *at;
-    *at = s;
-    if (!s->next)
-        e->last = s;
-    e->stats.n_waiting++;
+    bw_queue_add(e, s);
     publish_locked(e);
     pthread_mutex_unlock(&e->lock);
 }
@@ -129,19 +123,11 @@ static bool is_cancelled(bw_session *s)
 static bw_session *take_waiting(bw_engine *e, bool all)
 {
     pthread_mutex_lock(&e->lock);
-    bw_session **at = &e->first, *before = NULL;
-    while (*at && !all && !is_cancelled(*at)) {
-        before = *at;
-        at = &(*at)->next;
-    }
-    bw_session *s = *at;
-    if (s) {
-        *at = s->next;
-        if (e->last == s)
-            e->last = before;
-        s->next = NULL;
-        e->stats.n_waiting--;
-    }
+    bw_session *s = e->first;
+    while (s && !all && !is_cancelled(s))
+        s = s->next;
+    if (s)
+        bw_queue_remove(e, s);
     pthread_mutex_unlock(&e->lock);
     return s;
 }
@@ -226,15 +212,62 @@ static bool has_room(const bw_engine *e, const bw_session *s)
     return need - bw_kv_count_held(&e->kv, s->tokens, s->n_tokens - 1) <= room;
 }
 
+/* All places are taken. Of those whose prompts are far from done the one with most left gives its place to a prompt
+ * that is much shorter, unless that belongs to a client who has more places than it; it finds in the prefix cache again
+ * what was computed. The oldest stays, and nobody yields often. */
+static bool make_place(bw_engine *e, const bw_session *next)
+{
+    enum { MOST_YIELDS = 4, FACTOR = 4, LEAST_LEFT = 256 };
+    bw_session *best = NULL;
+    int32_t most = next->n_tokens > LEAST_LEFT / FACTOR ? next->n_tokens * FACTOR : LEAST_LEFT;
+    int32_t counts[BW_FAIR_COUNTERS] = {0};
+    for (int32_t i = 0; i < e->n_running; i++)
+        counts[bw_fair_counter(e->running[i]->client)]++;
+    for (int32_t i = 1; i < e->n_running; i++) {
+        bw_session *s = e->running[i];
+        bool may =
+            s->client == next->client || counts[bw_fair_counter(s->client)] > counts[bw_fair_counter(next->client)];
+        int32_t left = s->n_tokens - s->n_cached;
+        if (!may || left < most || s->n_yielded >= MOST_YIELDS)
+            continue;
+        most = left;
+        best = s;
+    }
+    if (!best)
+        return false;
+    best->n_yielded++;
+    preempt(e, best);
+    return true;
+}
+
+/* Who is next, once more or for the first time since somebody came; NULL: nobody. */
+static bw_session *choose_next(bw_engine *e, bool has_place)
+{
+    pthread_mutex_lock(&e->lock);
+    bw_session *s = has_place || e->queue_changed ? bw_queue_next(e) : NULL;
+    if (!has_place)
+        e->queue_changed = false;
+    pthread_mutex_unlock(&e->lock);
+    return s;
+}
+
+/* Whoever has a place but no room yet keeps the place: pages would never be enough if others took them. */
 static void admit_waiting(bw_engine *e)
 {
-    while (e->n_running < e->info.n_parallel) {
-        pthread_mutex_lock(&e->lock);
-        bw_session *s = e->first;
-        pthread_mutex_unlock(&e->lock);
-        if (!s || !has_room(e, s))
+    for (;;) {
+        bool has_place = e->n_running < e->info.n_parallel;
+        bw_session *s = choose_next(e, has_place);
+        if (!s || (!has_place && !make_place(e, s)))
             return;
-        admit(e, take_waiting(e, true));
+        bool fits = has_room(e, s);
+        pthread_mutex_lock(&e->lock);
+        e->next_up = s;
+        if (fits)
+            bw_queue_remove(e, s);
+        pthread_mutex_unlock(&e->lock);
+        if (!fits)
+            return;
+        admit(e, s);
     }
 }
 
@@ -252,28 +285,65 @@ static int32_t rows_of(const bw_session *s, int32_t take)
     return rows + (last > first ? last - first : 0);
 }
 
+/* How many tokens of prompts a step takes while somebody waits for his next token: as many as take CHUNK_NS, or as long
+ * as a step without them where that is longer. Alone, prompts take all. */
+static int32_t prompt_budget(const bw_engine *e, int32_t left, bool somebody_waits)
+{
+    enum { CHUNK_NS = 40 * 1000 * 1000, LEAST = 16, UNKNOWN = 64 };
+    if (!somebody_waits || left <= LEAST)
+        return left;
+    if (e->prompt_token_ns == 0)
+        return min32(left, UNKNOWN);
+    int64_t ns = e->decode_ns > CHUNK_NS ? e->decode_ns : CHUNK_NS, n = ns / e->prompt_token_ns;
+    return n < LEAST ? LEAST : n < left ? (int32_t)n : left;
+}
+
+/* A prompt's part of what there is for prompts: clients have equal parts, and a client's prompts. */
+static int32_t share_of(const bw_engine *e, const bw_session *s, int32_t budget)
+{
+    int32_t n_own = 0, n_clients = 0, counts[BW_FAIR_COUNTERS] = {0};
+    for (int32_t i = 0; i < e->n_running; i++) {
+        const bw_session *other = e->running[i];
+        if (other->n_tokens - other->n_cached == 1)
+            continue;
+        unsigned counter = bw_fair_counter(other->client);
+        n_own += counter == bw_fair_counter(s->client);
+        n_clients += counts[counter]++ == 0;
+    }
+    int32_t parts = n_own * n_clients;
+    return (budget + parts - 1) / (parts > 0 ? parts : 1);
+}
+
+static bool is_prompt(const bw_session *s)
+{
+    return s->n_tokens - s->n_cached > 1;
+}
+
 /* How many tokens of each sequence this step takes. */
 static void share_out(bw_engine *e)
 {
-    int32_t left = e->n_step, n_prompts = 0, rows = e->max_outputs;
+    int32_t left = e->n_step, rows = e->max_outputs, n_prompts = 0;
+    bool somebody_waits = false;
     for (int32_t i = 0; i < e->n_running; i++) {
         bw_session *s = e->running[i];
-        s->take = s->n_tokens - s->n_cached == 1 ? 1 : 0;
+        s->take = is_prompt(s) ? 0 : 1;
         left -= s->take;
         rows--; /* every sequence may need one */
-        n_prompts += s->take == 0;
+        n_prompts += is_prompt(s);
+        somebody_waits = somebody_waits || !is_prompt(s);
     }
+    for (int32_t i = 0; i < e->n_running && n_prompts > 1; i++) /* or for his first one, which this step can bring */
+        somebody_waits = somebody_waits || e->running[i]->n_tokens - e->running[i]->n_cached <= left / n_prompts / 4;
+    left = prompt_budget(e, left, somebody_waits);
+    int32_t budget = left;
     for (int round = 0; round < 2; round++) {
-        int32_t to_serve = n_prompts;
         for (int32_t i = 0; i < e->n_running; i++) {
             bw_session *s = e->running[i];
-            int32_t todo = s->n_tokens - s->n_cached - s->take;
-            if (round == 0 && s->n_tokens - s->n_cached == 1)
+            if (!is_prompt(s))
                 continue;
             /* the first round gives each prompt its share, the second what others left over */
-            int32_t share = round == 0 ? (left + to_serve - 1) / to_serve : left;
-            to_serve--;
-            int32_t more = min32(todo, share);
+            int32_t share = round == 0 ? share_of(e, s, budget) : left;
+            int32_t more = min32(s->n_tokens - s->n_cached - s->take, min32(share, left));
             if (wants_all_rows(s))
                 more = min32(more, rows > 0 ? rows : (s->take == 0));
             if (wants_all_rows(s))
@@ -497,18 +567,38 @@ static bw_status take_results(bw_engine *e, bw_session *s, const bw_lm_results *
     return status;
 }
 
+static int64_t blend(int64_t mean, int64_t value)
+{
+    return mean == 0 ? value : mean + (value - mean) / 8;
+}
+
+/* What steps take, for prompt_budget: what a prompt's token adds is found from enough of them at once. */
+static void learn_times(bw_engine *e, int64_t ns, int32_t n_prompt, int32_t n_generating)
+{
+    enum { ENOUGH = 8 };
+    if (n_prompt == 0)
+        e->decode_ns = blend(e->decode_ns, ns);
+    else if (n_prompt >= ENOUGH && ns > (n_generating ? e->decode_ns : 0))
+        e->prompt_token_ns = blend(e->prompt_token_ns, (ns - (n_generating ? e->decode_ns : 0)) / n_prompt + 1);
+}
+
 static void count_step(bw_engine *e, bw_session *const *sessions, int32_t n, int64_t began_ns)
 {
-    int64_t n_prompt = 0;
+    int64_t ns = bw_clock_now_ns() - began_ns;
+    int32_t n_prompt = 0, n_new = 0, n_generating = 0;
+    pthread_mutex_lock(&e->lock);
     for (int32_t i = 0; i < n; i++) {
         const bw_session *s = sessions[i];
-        n_prompt += s->n_cached < s->n_prompt ? min32(s->take, s->n_prompt - s->n_cached) : 0;
+        n_new += s->n_cached < s->n_prompt ? min32(s->take, s->n_prompt - s->n_cached) : 0;
+        n_prompt += is_prompt(s) ? s->take : 0;
+        n_generating += !is_prompt(s);
+        bw_queue_count(e, s, s->take);
     }
-    pthread_mutex_lock(&e->lock);
     e->stats.n_steps++;
-    e->stats.step_seconds += (double)(bw_clock_now_ns() - began_ns) / 1e9;
-    e->stats.n_prompt_tokens += n_prompt;
+    e->stats.step_seconds += (double)ns / 1e9;
+    e->stats.n_prompt_tokens += n_new;
     pthread_mutex_unlock(&e->lock);
+    learn_times(e, ns, n_prompt, n_generating);
 }
 
 /* What is wanted of every row, so that what need not leave the device stays there; greedy requests take the first of

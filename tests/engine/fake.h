@@ -29,6 +29,7 @@ typedef struct fake_settings {
     int32_t n_vocab_extra; /* more tokens, without text */
     int32_t n_vocab_pad;   /* rows of the model beyond the tokenizer's vocabulary; below 0: so many are missing */
     int step_us;           /* a step takes this long */
+    int token_us;          /* and this much longer for each of its tokens */
     int64_t fail_step;     /* this step fails, counted from 1; 0 = none */
     int64_t nan_step;      /* this step gives NaN in every row */
     int32_t poison_token;  /* a step that computes this token fails with poison_status, unless that is 0 */

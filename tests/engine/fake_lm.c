@@ -394,6 +394,8 @@ bw_status bw_lm_step(bw_lm *lm, const bw_lm_batch *b, const float **logits, bw_e
     count(b);
     if (fake.step_us)
         bw_clock_sleep_ms(fake.step_us / 1000);
+    if (fake.token_us)
+        bw_clock_sleep_ms(fake.token_us * b->n_tokens / 1000);
     for (int32_t i = 0; i < b->n_seqs; i++) {
         const bw_lm_seq *s = &b->seqs[i];
         for (int32_t j = 0; j < s->n_tokens; j++)
