@@ -1,6 +1,8 @@
 #!/bin/bash
 # Everything that CI runs. Prints the time of each part and ends with "N passed, N failed, N skipped".
-# usage: tools/test.sh [--coverage]     (--coverage: only the coverage build, its tests and its figures)
+# usage: tools/test.sh [--coverage | --nightly]
+# --coverage: only the coverage build, its tests and its figures. --nightly: also what takes too long for each change; without it
+# that is named as skipped.
 set -u
 CDPATH= cd -- "$(dirname -- "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
@@ -162,6 +164,18 @@ if build fuzz >"$out/log" 2>&1; then
     [ "$fuzzed" -gt 0 ] || fail "fuzzing: build-fuzz/fuzz holds no fuzz target"
 else
     fail "fuzz build"; tail -n 30 "$out/log"
+fi
+end
+
+begin "nightly"
+nightly=("soak of 30 minutes, 64 clients beside attackers")
+if [ "${1:-}" != --nightly ]; then
+    for name in "${nightly[@]}"; do skip "nightly: $name"; done
+elif [ -z "${BW_TEST_MODEL:-}" ]; then
+    for name in "${nightly[@]}"; do skip "nightly: $name: the real model could not be fetched"; done
+else
+    run "nightly: ${nightly[0]}" tools/soak.sh build "$BW_TEST_MODEL" --minutes 30 --clients 64 --attack crowd,long,jobs
+    cat "$out/log"
 fi
 end
 
