@@ -64,6 +64,10 @@ static int read_stdin(const cli_command *command, bw_str *prompt)
     }
     if (prompt->len > 0 && prompt->data[prompt->len - 1] == '\n')
         prompt->data[--prompt->len] = 0;
+    if (prompt->len >= 3 && memcmp(prompt->data, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark */
+        prompt->len -= 3;
+        memmove(prompt->data, prompt->data + 3, prompt->len + 1);
+    }
     return CLI_OK;
 }
 

@@ -382,6 +382,10 @@ bw_mhd_result bw_http_resume(bw_http *http)
         next = REPLY;
         reply = job->reply;
         job->reply = (bw_reply){0};
+    } else if (!http->settled) {
+        /* Called again at once. libmicrohttpd remembers over a suspension that it was reading, would then read the FIN
+         * of a client that has ended its sending, and close. After this turn it knows that it waits for us. */
+        http->settled = true;
     } else {
         bw_pipe_suspend(&job->stream);
     }

@@ -135,6 +135,9 @@ bw_mhd_result bw_http_stream(bw_http *http, bw_pipe *stream)
     }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(http->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
     bw_pipe_attach(stream, http->conn, info ? info->connect_fd : -1);
+    pthread_mutex_lock(&stream->lock);
+    stream->begun = true;
+    pthread_mutex_unlock(&stream->lock);
     bw_pipe_ref(stream);
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, bw_pipe_read, stream, stream_free);
@@ -453,7 +456,6 @@ bw_mhd_result bw_http_resume(bw_http *http);
 bw_mhd_result bw_http_access(void *user, struct MHD_Connection *conn, const char *url, const char *method,
                              const char *version, const char *upload_data, size_t *upload_data_size, void **state)
 {
-    (void)version;
     bw_http *http = *state;
     if (!http) {
         http = http_new(user, conn, url, method);
@@ -479,7 +481,13 @@ bw_mhd_result bw_http_access(void *user, struct MHD_Connection *conn, const char
         reply.retry_after_s = 1;
         return bw_http_reply(http, &reply);
     }
-    return http->route->handler(http);
+    bw_mhd_result result = http->route->handler(http);
+    if (http->stream) {
+        pthread_mutex_lock(&http->stream->lock);
+        http->stream->interim = strcmp(version, "HTTP/1.1") == 0;
+        pthread_mutex_unlock(&http->stream->lock);
+    }
+    return result;
 }
 
 static void log_request(bw_http *http, enum MHD_RequestTerminationCode why, uint64_t n_bytes)

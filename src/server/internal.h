@@ -154,6 +154,7 @@ typedef struct bw_http {
     bw_job *job; /* a reference: this exchange waits for or streams it */
     bw_pipe *stream;
     bool answered;
+    bool settled; /* the request was read, and libmicrohttpd knows */
     char job_id[64];
     unsigned status;
     uint64_t n_uploaded;

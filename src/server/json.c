@@ -3,8 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "bw_json.h"
+#include "bw_mem.h"
 
 /* Nesting outside of strings. jansson recurses, so this keeps its stack small. */
 static bool is_too_deep(const char *text, size_t n_bytes)
@@ -30,9 +33,50 @@ static bool is_too_deep(const char *text, size_t n_bytes)
     return false;
 }
 
+/* Numbers beyond a double become 1e308, which no member can take but one that is ignored does not mind. The text is
+ * NUL-terminated and keeps its length. */
+static void tame_numbers(char *text)
+{
+    for (char *c = text; *c; c++) {
+        if (*c == '"') {
+            for (c++; *c && *c != '"'; c++)
+                c += *c == '\\' && c[1];
+            if (!*c)
+                return;
+        } else if ((*c >= '0' && *c <= '9') || *c == '-') {
+            size_t n = strspn(c, "+-.0123456789eE");
+            char *end = c;
+            const bool is_huge = n >= 5 && isinf(strtod(c, &end));
+            n = n < (size_t)(end - c) || end == c ? n : (size_t)(end - c);
+            if (is_huge && n >= 5) {
+                char *digits = c + (*c == '-');
+                memset(digits, ' ', n - (size_t)(digits - c));
+                memcpy(digits, "1e308", 5);
+            }
+            c += n - 1;
+        }
+    }
+}
+
+static json_t *load_tamed(const char *text, size_t n_bytes, size_t flags, json_error_t *error, bool *no_memory)
+{
+    char *copy = bw_strndup(text, n_bytes);
+    *no_memory = copy == NULL;
+    if (!copy)
+        return NULL;
+    tame_numbers(copy);
+    json_t *value = bw_json_load(copy, n_bytes, flags, error, no_memory);
+    bw_free(copy);
+    return value;
+}
+
 json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes)
 {
     bool no_memory = false;
+    if (n_bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark */
+        text += 3;
+        n_bytes -= 3;
+    }
     if (is_too_deep(text, n_bytes)) {
         snprintf(why, why_bytes, "nested deeper than %d levels", BW_JSON_MAX_DEPTH);
         return NULL;
@@ -42,6 +86,8 @@ json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t w
     json_t *value = bw_json_load(text ? text : "", n_bytes, flags, &error, &no_memory);
     if (!value && !no_memory && json_error_code(&error) == json_error_numeric_overflow)
         value = bw_json_load(text, n_bytes, flags | JSON_DECODE_INT_AS_REAL, &error, &no_memory);
+    if (!value && !no_memory && json_error_code(&error) == json_error_numeric_overflow)
+        value = load_tamed(text, n_bytes, flags | JSON_DECODE_INT_AS_REAL, &error, &no_memory);
     if (no_memory)
         why[0] = 0;
     else if (!value)

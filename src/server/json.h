@@ -9,7 +9,8 @@
 #define BW_JSON_MAX_DEPTH 96
 
 /* Any JSON value, or NULL with a sentence in why[why_bytes], which is empty when there is no memory. Of duplicate keys
- * the last one counts. Integers beyond int64 are read as real numbers. */
+ * the last one counts. Integers beyond int64 are read as real numbers, numbers beyond a double as 1e308. A byte order
+ * mark before it is skipped. */
 json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes);
 
 typedef enum bw_json_found { BW_JSON_ABSENT, BW_JSON_FOUND, BW_JSON_WRONG_TYPE } bw_json_found;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bw_clock.h"
@@ -14,6 +15,7 @@ typedef struct watch {
     uint64_t id;
     int fd;
     bw_pipe *stream;
+    int64_t probe_ns, wait_ns; /* a FIN came: when to send something, and how long to wait then; 0 = none came */
 } watch;
 
 struct bw_hub {
@@ -29,13 +31,13 @@ struct bw_hub {
     void *user;
 };
 
-enum { TICK_MS = 500 };
+enum { TICK_MS = 500, FIRST_WAIT_MS = 1000 };
 
 /* ---- streams ---- */
 
 bool bw_pipe_init(bw_pipe *stream, bw_hub *hub)
 {
-    *stream = (bw_pipe){.hub = hub};
+    *stream = (bw_pipe){.hub = hub, .interim = true};
     atomic_init(&stream->refs, 1);
     return pthread_mutex_init(&stream->lock, NULL) == 0;
 }
@@ -75,7 +77,7 @@ static void hub_watch(bw_hub *hub, bw_pipe *stream, int fd)
         uint64_t id = ++hub->next_id;
         struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = id};
         if (epoll_ctl(hub->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) {
-            hub->watches[hub->n_watches++] = (watch){id, fd, stream};
+            hub->watches[hub->n_watches++] = (watch){id, fd, stream, 0, 0};
             stream->watch_id = id;
         }
     }
@@ -225,6 +227,81 @@ static void hub_lost_client(bw_hub *hub, uint64_t id)
     bw_pipe_unref(stream);
 }
 
+/* Say something that only a client that closed minds. The stream's lock is held. false: not now. */
+static bool probe(bw_pipe *stream, int fd)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!stream->conn || stream->finished)
+        return true;
+    if (!stream->suspended)
+        return false; /* its own thread is about to write */
+    if (!stream->begun)
+        return send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    bw_str_add(&stream->out, ": still there?\n\n");
+    bw_pipe_wake(stream);
+    return true;
+}
+
+/* A FIN came from this client, now or earlier: is it gone? */
+static void hub_probe(bw_hub *hub, uint64_t id, int64_t now_ns)
+{
+    bw_pipe *stream = NULL;
+    int fd = -1;
+    pthread_mutex_lock(&hub->lock);
+    for (size_t i = 0; i < hub->n_watches && !stream; i++) {
+        watch *w = &hub->watches[i];
+        if (w->id != id)
+            continue;
+        stream = w->stream;
+        fd = w->fd;
+        if (!w->wait_ns) { /* from now on only resets and errors wake us */
+            struct epoll_event event = {.events = EPOLLONESHOT, .data.u64 = id};
+            epoll_ctl(hub->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+            w->wait_ns = (int64_t)FIRST_WAIT_MS * 1000000;
+            w->probe_ns = now_ns;
+        }
+    }
+    if (stream)
+        bw_pipe_ref(stream);
+    pthread_mutex_unlock(&hub->lock);
+    if (!stream)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    const bool mute = !stream->begun && !stream->interim;
+    const bool said = stream->watch_id == id && !mute && probe(stream, fd);
+    pthread_mutex_unlock(&stream->lock);
+    bw_pipe_unref(stream);
+    if (mute)
+        hub_lost_client(hub, id);
+    pthread_mutex_lock(&hub->lock);
+    for (size_t i = 0; i < hub->n_watches && said; i++) {
+        if (hub->watches[i].id != id)
+            continue;
+        hub->watches[i].probe_ns = now_ns + hub->watches[i].wait_ns;
+        hub->watches[i].wait_ns *= 2;
+    }
+    pthread_mutex_unlock(&hub->lock);
+}
+
+static void hub_probe_again(bw_hub *hub, int64_t now_ns)
+{
+    for (;;) {
+        uint64_t id = 0;
+        pthread_mutex_lock(&hub->lock);
+        for (size_t i = 0; i < hub->n_watches && !id; i++) {
+            watch *w = &hub->watches[i];
+            if (!w->wait_ns || now_ns < w->probe_ns)
+                continue;
+            id = w->id;
+            w->probe_ns = now_ns + (int64_t)TICK_MS * 1000000; /* also when nothing can be said now */
+        }
+        pthread_mutex_unlock(&hub->lock);
+        if (!id)
+            return;
+        hub_probe(hub, id, now_ns);
+    }
+}
+
 static bool hub_should_quit(bw_hub *hub)
 {
     pthread_mutex_lock(&hub->lock);
@@ -244,6 +321,7 @@ static void hub_tick(bw_hub *hub, int64_t *last_ns)
     if (!due)
         return;
     *last_ns = now;
+    hub_probe_again(hub, now);
     hub->tick(hub->user);
 }
 
@@ -256,7 +334,9 @@ static void *hub_main(void *arg)
         int n = epoll_wait(hub->epoll_fd, events, 64, TICK_MS);
         for (int i = 0; i < n; i++) {
             uint64_t count;
-            if (events[i].data.u64 != 0)
+            if (events[i].data.u64 != 0 && !(events[i].events & (EPOLLHUP | EPOLLERR)))
+                hub_probe(hub, events[i].data.u64, bw_clock_now_ns());
+            else if (events[i].data.u64 != 0)
                 hub_lost_client(hub, events[i].data.u64);
             else if (read(hub->event_fd, &count, sizeof count) < 0)
                 continue; /* EAGAIN: nobody rang */

@@ -2,7 +2,13 @@
  * that looks after all of them.
  *
  * The hub owns one thread. It runs jobs that were marked (their sessions have something to say), notices clients that
- * went away (EPOLLRDHUP; libmicrohttpd itself does not look at suspended connections) and ticks twice a second.
+ * went away (libmicrohttpd itself does not look at suspended connections) and ticks twice a second.
+ *
+ * A client that closed and one that only ended its own sending look alike: a FIN came. So after one the client is sent
+ * something harmless, at once and then ever more rarely. Who closed answers with a reset, which means gone; who still
+ * reads finds a comment in its stream or, before any answer, "100 Continue", which HTTP/1.1 lets clients skip. Clients
+ * of HTTP/1.0 know no such thing, and are gone.
+ *
  * Lock order: server, then stream, then hub. Nothing of the engine is called with the hub's lock held, and notify
  * callbacks take the hub's lock only, so an engine may call them with its own locks held. */
 #ifndef BW_SERVER_PIPE_H
@@ -29,6 +35,8 @@ typedef struct bw_pipe {
     struct MHD_Connection *conn;
     bool suspended;
     uint64_t watch_id; /* 0 = not watched */
+    bool begun;        /* its bytes are an answer's body already */
+    bool interim;      /* the client knows HTTP/1.1's interim answers */
     bool marked;       /* in the hub's list of work (guarded by the hub's lock) */
     struct bw_pipe *next_marked;
     void (*on_work)(struct bw_pipe *stream);    /* hub thread: it was marked */

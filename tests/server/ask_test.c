@@ -166,8 +166,18 @@ static void test_hostile_json(void **state)
     bw_str_deinit(&deep);
     assert_refused(rbee("{\"prompt\":\"\xC3\x28\"}", &ask), 400, "unable to decode byte 0xc3");
     assert_refused(rbee("{\"prompt\":\"\\ud800\"}", &ask), 400, "JSON");
-    assert_refused(rbee("{\"prompt\":\"a\",\"temperature\":1e999}", &ask), 400, "overflow");
+    assert_refused(rbee("{\"prompt\":\"a\",\"temperature\":1e999}", &ask), 400, "temperature");
+    assert_refused(rbee("{\"prompt\":\"a\",\"temperature\":-1e400}", &ask), 400, "temperature");
     assert_refused(rbee("{\"prompt\":\"a\",\"temperature\":NaN}", &ask), 400, "JSON");
+    assert_refused(rbee("{\"prompt\":\"a\",\"unknown\":1e400e}", &ask), 400, "JSON");
+    /* numbers that no double holds, where nobody looks at them; text is left alone; a byte order mark is skipped */
+    assert_true(rbee("{\"x\":1e400,\"prompt\":\"1e400 \\\" -1e999\",\"y\":[-1e999,{\"z\":123E4567}]}", &ask));
+    assert_string_equal(ask.prompts[0].text, "1e400 \" -1e999");
+    bw_ask_deinit(&ask);
+    assert_true(rbee("\xEF\xBB\xBF{\"prompt\":\"a\"}", &ask));
+    bw_ask_deinit(&ask);
+    assert_refused(rbee("\xEF\xBB\xBF", &ask), 400, "JSON");
+    assert_refused(rbee("\xEF\xBB{\"prompt\":\"a\"}", &ask), 400, "JSON");
     assert_refused(rbee("{\"pro\\u0000mpt\":\"a\"}", &ask), 400, "JSON");
     assert_refused(rbee("{\"prompt\":\"a\"} trailing", &ask), 400, "JSON");
     assert_refused(rbee("{\"prompt\":\"a\",\"stop\":[\"a\\u0000b\"]}", &ask), 400, "no_nul");

@@ -356,6 +356,69 @@ static void test_stream_is_prompt(void **state)
     wait_until_idle();
 }
 
+/* ---- a FIN from the client ---- */
+
+static int send_request(const char *version, int slow_ms, int n_tokens, bool stream)
+{
+    char body[200], text[500];
+    snprintf(body, sizeof body, "{\"prompt\":\"tick @slow=%d\",\"max_tokens\":%d,\"stream\":%s}", slow_ms, n_tokens,
+             stream ? "true" : "false");
+    int n = snprintf(text, sizeof text,
+                     "POST /v1/completions HTTP/%s\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     "Content-Length: %zu\r\n\r\n%s",
+                     version, strlen(body), body);
+    int fd = client_connect(port);
+    assert_true(fd >= 0 && client_send(fd, text, (size_t)n));
+    return fd;
+}
+
+static void wait_for_active(int32_t n, int64_t limit_ms)
+{
+    int64_t until = bw_clock_now_ns() + limit_ms * 1000000;
+    while (bw_server_count_active(server) != n && bw_clock_now_ns() < until)
+        bw_clock_sleep_ms(5);
+    assert_int_equal(bw_server_count_active(server), n);
+}
+
+/* Who only ends its sending gets its answer, whole or streamed, at once or after a while. */
+static void test_half_close(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        answer a;
+        int fd = send_request("1.1", 100, 6, i % 2 == 1);
+        if (i >= 2)
+            wait_for_active(1, 2000);
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        client_read(fd, &a, NULL); /* skips 100 Continue */
+        assert_int_equal(a.status, 200);
+        assert_true(a.whole);
+        assert_int_equal(count_text(a.body.data, " tick"), 3); /* and as often the other word */
+        assert_true(i % 2 == 0 || strstr(a.body.data, "[DONE]"));
+        answer_deinit(&a);
+        close(fd);
+        wait_until_idle();
+    }
+}
+
+/* Who closes is noticed long before its 40 s are over: at once, and after it had half-closed. */
+static void test_close(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        int fd = send_request(i == 4 ? "1.0" : "1.1", 100, 400, i % 2 == 1);
+        wait_for_active(1, 2000);
+        bw_clock_sleep_ms(50);
+        if (i == 2 || i == 3) {
+            shutdown(fd, SHUT_WR);
+            bw_clock_sleep_ms(50);
+            assert_int_equal(bw_server_count_active(server), 1);
+        }
+        close(fd);
+        wait_for_active(0, i == 2 || i == 3 ? 2400 : 500);
+    }
+}
+
 /* ---- queues ---- */
 
 static int start_small(void **state)
@@ -725,6 +788,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_held_too_many, start_loading, stop),
         cmocka_unit_test_setup_teardown(test_load_error, start_loading, stop),
         cmocka_unit_test_setup_teardown(test_auth, start_token, stop),
+        cmocka_unit_test_setup_teardown(test_half_close, start, stop),
+        cmocka_unit_test_setup_teardown(test_close, start, stop),
         cmocka_unit_test_setup_teardown(test_cors, start, stop),
         cmocka_unit_test_setup_teardown(test_bind_errors, start, stop),
         cmocka_unit_test_setup_teardown(test_expiry_and_buffer, start_quick_expiry, stop),
