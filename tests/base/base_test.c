@@ -14,6 +14,7 @@
 #include "bw_arena.h"
 #include "bw_clock.h"
 #include "bw_err.h"
+#include "bw_json.h"
 #include "bw_log.h"
 #include "bw_map.h"
 #include "bw_mem.h"
@@ -384,14 +385,58 @@ static void log_lines(void **state)
     assert_null(strstr(line, "hidden"));
 }
 
+/* Reading JSON while the n-th allocation fails, for every n and tokens of many lengths: a whole value or none. */
+static void json_without_memory(void **state)
+{
+    (void)state;
+    bw_json_init();
+    for (size_t length = 1; length < 5000; length = length * 3 / 2 + 1) {
+        bw_str text = {0};
+        bw_str_add(&text, "{\"a\":[1,2.5,true,null],\"");
+        for (size_t i = 0; i < length; i++)
+            bw_str_add_char(&text, (char)('k' + i % 10));
+        bw_str_add(&text, "\":\"\\u00e9\\\"");
+        for (size_t i = 0; i < 2 * length; i++)
+            bw_str_add_char(&text, 'x');
+        bw_str_add(&text, "\",\"b\":{\"c\":[[[{\"d\":\"e\"}]]]}}");
+        json_t *whole = NULL;
+        for (int64_t n = 1; !whole; n++) {
+            int64_t live = bw_mem_live();
+            json_error_t why;
+            bool no_memory;
+            bw_mem_fail_at(n);
+            whole = bw_json_load(text.data, text.len, 0, &why, &no_memory);
+            bw_mem_fail_at(0);
+            assert_true(whole ? !no_memory : no_memory);
+            if (!whole)
+                assert_int_equal(bw_mem_live(), live);
+        }
+        assert_int_equal(json_object_size(whole), 3);
+        json_decref(whole);
+        bw_str_deinit(&text);
+    }
+    bw_mem_fail_at(1); /* outside of reading a failure is one, and the next allocation is none */
+    assert_null(json_string("x"));
+    bw_mem_fail_at(0);
+    json_t *next = json_string("x");
+    assert_non_null(next);
+    json_decref(next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors),    cmocka_unit_test(memory),
-        cmocka_unit_test(arena),     cmocka_unit_test(strings),
-        cmocka_unit_test(utf8),      cmocka_unit_test(random_numbers),
-        cmocka_unit_test(files),     cmocka_unit_test(file_that_shrinks),
-        cmocka_unit_test(team),      cmocka_unit_test(idle_team_uses_no_cpu),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(arena),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(utf8),
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(files),
+        cmocka_unit_test(file_that_shrinks),
+        cmocka_unit_test(team),
+        cmocka_unit_test(idle_team_uses_no_cpu),
+        cmocka_unit_test(json_without_memory),
         cmocka_unit_test(log_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

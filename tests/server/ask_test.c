@@ -383,8 +383,10 @@ static void test_failing_memory(void **state)
 {
     (void)state;
     fail_every_allocation(rbee, "{\"operation\":\"infer\",\"prompt\":\"hello\",\"stop\":[\"a\",\"b\"]}");
-    fail_every_allocation(completion, "{\"prompt\":[\"a\",[1,2]],\"stop\":\"x\",\"logit_bias\":{\"1\":1},"
-                                      "\"bad_words\":[\"b\"]}");
+    fail_every_allocation(completion,
+                          "{\"prompt\":[\"a\",[1,2]],\"stop\":\"x\",\"logit_bias\":{\"1\":1},"
+                          "\"bad_words\":[\"b\"],\"stop_token_ids\":[3],\"a_name_of_some_length_that_has_no_effect\":"
+                          "\"and a text that is longer than 64 bytes, so that it takes more than one go\"}");
     fail_every_allocation(chat, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}],"
                                 "\"tools\":[{}]}");
 }
