@@ -10,6 +10,7 @@
 #include "bw_limits.h"
 #include "bw_mem.h"
 #include "bw_probe.h"
+#include "rocm_folders.h"
 #include "library/bw_onednn.h"
 
 typedef struct doctor_settings {
@@ -242,12 +243,15 @@ static void judge_backend(report *r, const bw_probe_backend *b)
         judge_card(r, b, &b->cards[i]);
     for (int i = 0; i < BW_PROBE_LIBRARIES; i++) {
         const bw_probe_library *l = &r->probe->libraries[i];
+        char places[192] = "";
+        if (is_amd(b) && !l->is_left_out && !*l->file)
+            bw_rocm_places(places, sizeof places);
         if (l->kind == b->kind)
-            find(r, LEVEL_NOTE, l->name, "%s (optional, %s)",
+            find(r, LEVEL_NOTE, l->name, "%s%s%s (optional, %s)",
                  l->is_left_out ? "is left out: BW_GPU_LIBRARIES is 0"
                  : *l->file     ? l->file
                                 : "cannot be loaded",
-                 l->use);
+                 *places ? " from " : "", places, l->use);
     }
 }
 

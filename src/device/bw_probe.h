@@ -21,7 +21,7 @@ typedef struct bw_probe_backend {
     bw_device_kind kind;
     const char *name; /* "rocm", "cuda" */
     bool is_loaded;
-    char library[128];            /* "libamdhip64.so.6"; empty when none could be loaded */
+    char library[256];            /* "libamdhip64.so.6"; empty when none could be loaded */
     char why[300];                /* why not, or why there are no cards */
     char runtime[32], driver[32]; /* versions, empty where unknown */
     char code_objects[256];       /* "gfx90a gfx1100": what this build holds; empty: nothing */
@@ -46,7 +46,7 @@ typedef struct bw_probe_library {
     bw_device_kind kind;
     const char *name, *use; /* "hipBLASLt", "matrix products" */
     bool is_left_out;       /* by BW_GPU_LIBRARIES=0 */
-    char file[128];         /* the one that loads; empty when none does */
+    char file[256];         /* the one that loads; empty when none does */
 } bw_probe_library;
 
 typedef struct bw_probe {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "driver_hip.h"
+#include "rocm_folders.h"
 
 static struct {
 #define HIP(name, arguments) int(*name) arguments;
@@ -24,7 +25,7 @@ static struct {
     int (*hipRuntimeGetVersion)(int *version);                        /* in every version; only shown to people */
     int (*hipDriverGetVersion)(int *version);
 } hip;
-static char library_name[128]; /* the one that was loaded */
+static char library_name[BW_ROCM_PATH]; /* the one that was loaded */
 
 /* Leaks of the real library's own, for builds that look for leaks. */
 #if defined(__has_feature)
@@ -43,30 +44,36 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bw_err load_error;
 
-static void *open_library(const char **name)
+/* path: what was opened, else a name for the sentence that says so. */
+static void *open_library(char path[BW_ROCM_PATH])
 {
     static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
-    *name = getenv("BW_HIP_LIBRARY");
-    if (*name && **name)
-        return dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-    *name = "libamdhip64";
+    const char *wish = getenv("BW_HIP_LIBRARY");
+    if (wish && *wish) {
+        snprintf(path, BW_ROCM_PATH, "%s", wish);
+        return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
+    }
     void *library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-        if ((library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL)) != NULL)
-            *name = names[i];
+        library = bw_rocm_open("", names[i], RTLD_NOW | RTLD_LOCAL, path);
+    if (!library)
+        snprintf(path, BW_ROCM_PATH, "libamdhip64");
     return library;
 }
 
 static void load_once(void)
 {
-    const char *name, *missing = NULL;
-    void *library = open_library(&name);
+    char name[BW_ROCM_PATH];
+    const char *missing = NULL;
+    void *library = open_library(name);
     if (!library) {
-        const char *why = dlerror();
+        const char *why = dlerror(), *wish = getenv("BW_HIP_LIBRARY");
+        char places[192];
+        bw_rocm_places(places, sizeof places);
         bw_fail(&load_error, BW_E_DEVICE,
-                "%s cannot be loaded (%s): install the HIP runtime, such as Debian's libamdhip64-5 or ROCm's "
-                "hip-runtime-amd",
-                name, why ? why : "not found");
+                "%.120s cannot be loaded (%.160s)%s%s: install the HIP runtime, such as Debian's libamdhip64-5 or "
+                "ROCm's hip-runtime-amd",
+                name, why ? why : "not found", wish && *wish ? "" : ", looked for in ", wish && *wish ? "" : places);
         return;
     }
     snprintf(library_name, sizeof library_name, "%s", name);

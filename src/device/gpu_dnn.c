@@ -335,9 +335,8 @@ bw_gpu_library_row bw_gpu_dnn_row_of(int i)
 static const dnn_api *load(int i)
 {
     const bw_gpu_library_row row = bw_gpu_dnn_row_of(i);
-    void *library = NULL;
-    for (const char *const *files = row.files; *files && !library; files++)
-        library = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
+    char path[BW_ROCM_PATH];
+    void *library = bw_gpu_open_library(&row, RTLD_NOW | RTLD_LOCAL, path);
     if (!library && wanted_file())
         bw_log_warn("BW_DNN_LIBRARY: %s", dlerror());
     if (!library)

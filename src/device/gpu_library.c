@@ -112,12 +112,25 @@ bw_gpu_library_row bw_gpu_library_row_of(int i)
     return row;
 }
 
-static void *open_first(int row)
+void *bw_gpu_open_library(const bw_gpu_library_row *row, int flags, char path[BW_ROCM_PATH])
 {
     void *library = NULL;
-    for (const char *const *files = library_rows[row].files; *files && !library; files++)
-        library = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
+    for (const char *const *files = row->files; *files && !library; files++)
+        if (row->kind == BW_DEVICE_ROCM) {
+            library = bw_rocm_open("", *files, flags, path);
+        } else {
+            snprintf(path, BW_ROCM_PATH, "%s", *files);
+            library = dlopen(*files, flags);
+        }
+    if (!library)
+        path[0] = 0;
     return library;
+}
+
+static void *open_first(int row)
+{
+    char path[BW_ROCM_PATH];
+    return bw_gpu_open_library(&library_rows[row], RTLD_NOW | RTLD_LOCAL, path);
 }
 
 static void load_lt(lt_library *l)

@@ -8,6 +8,7 @@
 
 #include "gpu_driver.h"
 #include "kernel_images.h"
+#include "rocm_folders.h"
 
 enum { BW_STAGES = 4 }; /* slots of the staging ring, BW_STAGE_BYTES each */
 
@@ -103,6 +104,8 @@ static inline bool bw_gpu_libraries_are(const char *wish)
     const char *is = getenv("BW_GPU_LIBRARIES");
     return is && strcmp(is, wish) == 0;
 }
+/* dlopen of the first of a row's files that loads, AMD's from ROCm's own folders too; path gets it, or is empty. */
+void *bw_gpu_open_library(const bw_gpu_library_row *row, int flags, char path[BW_ROCM_PATH]);
 bw_gpu_library_row bw_gpu_library_row_of(int i); /* 0 to BW_GPU_LIBRARIES - 1 */
 /* gpu_dnn.c */
 void bw_gpu_dnn_close(bw_gpu *g);

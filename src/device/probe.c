@@ -228,14 +228,10 @@ static void look_for_libraries(bw_probe *p)
             i < BW_GPU_LIBRARIES ? bw_gpu_library_row_of(i) : bw_gpu_dnn_row_of(i - BW_GPU_LIBRARIES);
         bw_probe_library *l = &p->libraries[i];
         *l = (bw_probe_library){.kind = row.kind, .name = row.name, .use = row.use, .is_left_out = !row.files[0]};
-        for (const char *const *file = row.files; *file && !*l->file; file++) {
-            /* it stays: what a C++ runtime made when it was loaded is lost with it */
-            void *library = dlopen(*file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-            if (!library)
-                continue;
-            snprintf(l->file, sizeof l->file, "%s", *file);
+        /* it stays: what a C++ runtime made when it was loaded is lost with it */
+        void *library = bw_gpu_open_library(&row, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE, l->file);
+        if (library)
             dlclose(library);
-        }
     }
 }
 
