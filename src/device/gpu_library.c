@@ -14,31 +14,8 @@
 #include <string.h>
 
 #include "bw_mem.h"
+#include "gpu_library_functions.h"
 #include "gpu_private.h"
-
-enum { R_32F = 0, R_16F = 2, R_16BF = 14 }; /* cudaDataType, hipDataType */
-
-/* FUNCTION(member, name behind the prefix, arguments) */
-#define LT_FUNCTIONS(FUNCTION)                                                                                         \
-    FUNCTION(create, "Create", (void **handle))                                                                        \
-    FUNCTION(destroy, "Destroy", (void *handle))                                                                       \
-    FUNCTION(desc_create, "MatmulDescCreate", (void **desc, int compute, int scale_type))                              \
-    FUNCTION(desc_set, "MatmulDescSetAttribute", (void *desc, int attribute, const void *value, size_t n_bytes))       \
-    FUNCTION(desc_destroy, "MatmulDescDestroy", (void *desc))                                                          \
-    FUNCTION(layout_create, "MatrixLayoutCreate",                                                                      \
-             (void **layout, int type, uint64_t rows, uint64_t columns, int64_t stride))                               \
-    FUNCTION(layout_set, "MatrixLayoutSetAttribute", (void *layout, int attribute, const void *value, size_t n_bytes)) \
-    FUNCTION(layout_destroy, "MatrixLayoutDestroy", (void *layout))                                                    \
-    FUNCTION(wish_create, "MatmulPreferenceCreate", (void **wish))                                                     \
-    FUNCTION(wish_set, "MatmulPreferenceSetAttribute", (void *wish, int attribute, const void *value, size_t n_bytes)) \
-    FUNCTION(wish_destroy, "MatmulPreferenceDestroy", (void *wish))                                                    \
-    FUNCTION(heuristic, "MatmulAlgoGetHeuristic",                                                                      \
-             (void *handle, void *desc, void *a, void *b, void *c, void *d, void *wish, int n_wanted, void *results,   \
-              int *n_found))                                                                                           \
-    FUNCTION(matmul, "Matmul",                                                                                         \
-             (void *handle, void *desc, const void *alpha, const void *a, void *a_layout, const void *b,               \
-              void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,                \
-              const void *algorithm, void *workspace, size_t workspace_bytes, void *stream))
 
 typedef struct lt_library {
     const char *prefix;
@@ -50,22 +27,22 @@ typedef struct lt_library {
     int wish_align_a;
     bool is_loaded;
 #define MEMBER(member, name, arguments) int(*member) arguments;
-    LT_FUNCTIONS(MEMBER)
+    BW_LT_FUNCTIONS(MEMBER)
 #undef MEMBER
 } lt_library;
 
 static lt_library cublas_lt = {.prefix = "cublasLt",
-                               .no_memory = 3,
-                               .compute_32f = 68,
-                               .op_none = 0,
-                               .op_transposed = 1,
-                               .desc_op_a = 3,
-                               .desc_op_b = 4,
-                               .layout_n_batch = 5,
-                               .layout_batch = 6,
-                               .wish_workspace = 1,
-                               .wish_reduction = 3,
-                               .wish_align_a = 5};
+                               .no_memory = BW_CUBLAS_LT_NO_MEMORY,
+                               .compute_32f = BW_CUBLAS_LT_COMPUTE_32F,
+                               .op_none = BW_CUBLAS_LT_NONE,
+                               .op_transposed = BW_CUBLAS_LT_TRANSPOSED,
+                               .desc_op_a = BW_CUBLAS_LT_DESC_OP_A,
+                               .desc_op_b = BW_CUBLAS_LT_DESC_OP_B,
+                               .layout_n_batch = BW_CUBLAS_LT_LAYOUT_N_BATCH,
+                               .layout_batch = BW_CUBLAS_LT_LAYOUT_BATCH,
+                               .wish_workspace = BW_CUBLAS_LT_WISH_WORKSPACE,
+                               .wish_reduction = BW_CUBLAS_LT_WISH_REDUCTION,
+                               .wish_align_a = BW_CUBLAS_LT_WISH_ALIGN_A};
 static lt_library hipblas_lt = {.prefix = "hipblasLt",
                                 .no_memory = 2,
                                 .compute_32f = 2,
@@ -141,10 +118,10 @@ static void load_lt(lt_library *l)
     char name[64];
     bool has_all = true;
 #define LOAD(member, text, arguments)                                                                                  \
-    snprintf(name, sizeof name, "%s%s", l->prefix, text);                                                              \
+    snprintf(name, sizeof name, "%s%s", l->prefix, #text);                                                             \
     *(void **)&l->member = dlsym(library, name);                                                                       \
     has_all = has_all && l->member;
-    LT_FUNCTIONS(LOAD)
+    BW_LT_FUNCTIONS(LOAD)
 #undef LOAD
     l->is_loaded = has_all;
     if (l == &cublas_lt)
@@ -186,7 +163,8 @@ typedef struct lt_plan {
     bw_gpu_product key; /* addresses NULL */
     uint32_t align[3];  /* of w, x, y */
     void *desc, *w, *x, *y, *wish;
-    uint64_t algorithm[32]; /* stands first in a result of at most 96 bytes (cuBLASLt; hipBLASLt's are smaller) */
+    uint64_t algorithm[BW_LT_ALGORITHM_BYTES /
+                       8]; /* stands first in a result of at most 96 bytes (cuBLASLt; hipBLASLt's are smaller) */
 } lt_plan;
 
 /* A device's handle. */
@@ -300,7 +278,7 @@ void bw_gpu_library_version(bw_gpu *g, char out[64])
 
 static int lt_type(bw_dtype dtype)
 {
-    return dtype == BW_F32 ? R_32F : dtype == BW_BF16 ? R_16BF : R_16F;
+    return dtype == BW_F32 ? BW_LT_32F : dtype == BW_BF16 ? BW_LT_16BF : BW_LT_16F;
 }
 
 static int make_layout(const lt_library *lt, const bw_gpu_product *p, void **layout, bw_dtype dtype, int64_t rows,
@@ -325,7 +303,7 @@ static uint32_t alignment_of(const void *data, bw_dtype dtype, int64_t row, int6
 static int make_wish(const lt_library *lt, lt_plan *plan)
 {
     uint64_t workspace = plan->key.workspace_bytes;
-    uint32_t in_f32 = 2; /* parts of k are summed in the type of sums (NONE is always allowed) */
+    uint32_t in_f32 = BW_LT_REDUCTION_IN_F32; /* parts of k are summed in the type of sums (NONE is always allowed) */
     int error = lt->wish_create(&plan->wish);
     if (!error)
         error = lt->wish_set(plan->wish, lt->wish_workspace, &workspace, sizeof workspace);
@@ -341,7 +319,7 @@ static int make_parts(const lt_library *lt, lt_plan *plan)
 {
     const bw_gpu_product *p = &plan->key;
     int op_w = p->w_by_n ? lt->op_none : lt->op_transposed, op_x = p->x_by_t ? lt->op_transposed : lt->op_none;
-    int error = lt->desc_create(&plan->desc, lt->compute_32f, R_32F);
+    int error = lt->desc_create(&plan->desc, lt->compute_32f, BW_LT_32F);
     if (!error)
         error = lt->desc_set(plan->desc, lt->desc_op_a, &op_w, sizeof op_w);
     if (!error)
