@@ -33,9 +33,9 @@ typedef struct bw_server_options {
     size_t max_body;          /* bytes; 0 = 2 MiB. Longer: 413 */
     size_t max_buffer;        /* bytes of one stream that wait for its reader; 0 = 2 MiB. Beyond: cancelled */
     uint32_t max_connections; /* 0 = 512; fewer where the process may open few files. Beyond: those that only wait go */
-    uint32_t max_jobs;        /* rbee jobs that run or wait to be read; 0 = 4096, of one client 3/4. Beyond: 503 */
+    uint32_t max_jobs;        /* rbee jobs that wait, run or are to be read; 0 = 4096, of one client 3/4. Beyond: 503 */
     size_t max_job_bytes;     /* what these hold, likewise; 0 = 256 MiB */
-    uint32_t max_held;        /* requests held while the model loads; 0 = 64. Beyond: 503 */
+    uint32_t max_held;        /* other requests held while the model loads; 0 = 64. Beyond: 503 */
     uint32_t n_threads;       /* libmicrohttpd's; 0 = 2 */
     int64_t head_timeout_ms;  /* a request's whole head must arrive within this, also on an idle connection; 0 = 60 s */
     int64_t body_timeout_ms;  /* and its whole body within this; 0 = 30 s */

@@ -181,6 +181,8 @@ void bw_jobs_tick(bw_server *server);
 void bw_jobs_cancel_all(bw_server *server);
 void bw_jobs_end_all(bw_server *server);
 void bw_jobs_forget_all(bw_server *server);
+/* 503, to come again in a second. */
+void bw_job_reply_busy(const bw_job *job, bw_reply *reply, const char *why);
 /* What an engine's refusal means to a client. */
 void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply);
 

@@ -343,59 +343,34 @@ static bool make_room(bw_server *server, const bw_job *job, bw_job **evicted, ch
 
 /* ---- start ---- */
 
-static void reply_busy(const bw_job *job, bw_reply *reply, const char *why)
+/* The server's lock is held. */
+static bool holds_for(const bw_server *server, uint64_t client)
 {
-    if (job->ask.api == BW_ASK_RBEE)
-        bw_reply_set_text(reply, 503, "Failed to queue request: %s", why);
-    else
-        bw_reply_set_openai(reply, 503, "server_error", NULL, "overloaded", "%s", why);
-    reply->retry_after_s = 1;
+    const bw_job *job = server->held;
+    while (job && job->client != client)
+        job = job->held_next;
+    return job != NULL;
 }
 
-void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
+static void list_held(bw_job *job)
 {
-    bool rbee = job->ask.api == BW_ASK_RBEE;
-    switch (err->status) {
-    case BW_E_FULL:
-        reply_busy(job, reply, err->text[0] ? err->text : "the queue is full");
-        return;
-    case BW_E_ARG:
-    case BW_E_RANGE:
-    case BW_E_FORMAT:
-    case BW_E_UNSUPPORTED:
-        if (!rbee) {
-            const char *prompt = job->ask.api == BW_ASK_CHAT ? "messages" : "prompt";
-            const char *code = err->status == BW_E_RANGE ? "context_length_exceeded" : NULL;
-            bw_reply_set_openai(reply, 400, "invalid_request_error", job->bad_param ? job->bad_param : prompt, code,
-                                "%s", err->text);
-            return;
-        }
-        bw_reply_set_text(reply, 400, "%s", "");
-        reply->content_type = bw_type_json;
-        bw_str_add_format(&reply->body, "{\"field\":\"%s\",\"message\":", job->bad_param ? job->bad_param : "prompt");
-        bw_str_add_json(&reply->body, err->text, strlen(err->text));
-        bw_str_add_char(&reply->body, '}');
-        return;
-    case BW_E_LOST:
-        if (rbee)
-            bw_reply_set_text(reply, 503, "Failed to queue request: %s", err->text);
-        else
-            bw_reply_set_openai(reply, 503, "server_error", NULL, "device_lost", "%s", err->text);
-        return;
-    case BW_E_CANCELLED:
-    case BW_E_CLOSED:
-        if (rbee)
-            bw_reply_set_text(reply, 500, "Failed to queue request: %s", err->text);
-        else
-            bw_reply_set_openai(reply, 503, "server_error", NULL, "shutting_down", "%s", err->text);
-        return;
-    default:
-        if (rbee)
-            bw_reply_set_text(reply, 500, "Failed to queue request: %s", err->text);
-        else
-            bw_reply_set_openai(reply, err->status == BW_E_MEMORY ? 503 : 500, "server_error", NULL, NULL, "%s",
-                                err->text);
-    }
+    bw_server *server = job->server;
+    job->held_next = NULL;
+    *server->held_last = job;
+    server->held_last = &job->held_next;
+    server->n_held++;
+    bw_pipe_ref(&job->stream);
+}
+
+/* The engine's queue is full: the job waits here, in order, until there is a place. Only rbee's do, whose queue has no
+ * other bound than the room for jobs. */
+static void hold(bw_job *job)
+{
+    pthread_mutex_lock(&job->server->lock);
+    list_held(job);
+    pthread_mutex_unlock(&job->server->lock);
+    bw_hub_mark(&job->stream);     /* it may have been cancelled meanwhile */
+    bw_hub_wake(job->server->hub); /* and a place may have come free */
 }
 
 /* Register, and say whether to submit now (engine), later (NULL engine) or not at all (false). */
@@ -414,10 +389,10 @@ static bool admit(bw_job *job, bw_engine **engine, bw_reply *reply)
         bw_err err = {.status = BW_E_CLOSED};
         snprintf(err.text, sizeof err.text, "%s", server->load_error);
         bw_job_reply_failure(job, &err, reply);
-    } else if (!*engine && server->n_held >= server->options.max_held) {
-        reply_busy(job, reply, "too many requests wait for the model to load");
+    } else if (!*engine && !job->remember && server->n_held >= server->options.max_held) {
+        bw_job_reply_busy(job, reply, "too many requests wait for the model to load");
     } else if (job->remember && !make_room(server, job, &evicted, why, sizeof why)) {
-        reply_busy(job, reply, why);
+        bw_job_reply_busy(job, reply, why);
     } else {
         good = true;
         list_active(job);
@@ -427,13 +402,10 @@ static bool admit(bw_job *job, bw_engine **engine, bw_reply *reply)
             server->n_known++;
             bw_pipe_ref(&job->stream);
         }
-        if (!*engine) {
-            job->held_next = NULL;
-            *server->held_last = job;
-            server->held_last = &job->held_next;
-            server->n_held++;
-            bw_pipe_ref(&job->stream);
-        }
+        if (job->remember && holds_for(server, job->client))
+            *engine = NULL; /* behind the client's own */
+        if (!*engine)
+            list_held(job);
     }
     if (!good)
         server->n_refused++;
@@ -450,6 +422,10 @@ bool bw_job_start(bw_job *job, bw_reply *reply)
     if (!admit(job, &engine, reply))
         return false;
     bool good = !engine || job_submit(job, engine, &err) == BW_OK;
+    if (!good && job->remember && err.status == BW_E_FULL) {
+        hold(job);
+        good = true;
+    }
     pthread_mutex_lock(&job->server->lock);
     job->server->n_jobs += good;
     pthread_mutex_unlock(&job->server->lock);
@@ -629,11 +605,29 @@ bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes)
     return job;
 }
 
-/* The head of the held jobs and, when there is one, the engine for it or the reason there will be none. */
-static bw_job *first_held(bw_server *server, bw_engine **engine, bw_err *err)
+enum { MOST_REFUSED = 16 };
+/* Clients for whom the engine had no place in this turn. */
+typedef struct refused {
+    uint64_t clients[MOST_REFUSED];
+    int n;
+} refused;
+
+static bool was_refused(const refused *r, uint64_t client)
+{
+    for (int i = 0; i < r->n; i++)
+        if (r->clients[i] == client)
+            return true;
+    return false;
+}
+
+/* The first held job of a client that was not refused and, when there is one, the engine for it or the reason there
+ * will be none. */
+static bw_job *first_held(bw_server *server, const refused *r, bw_engine **engine, bw_err *err)
 {
     pthread_mutex_lock(&server->lock);
     bw_job *job = server->held;
+    while (job && was_refused(r, job->client))
+        job = job->held_next;
     *engine = server->engine;
     if (server->load_error[0]) {
         err->status = BW_E_CLOSED;
@@ -649,17 +643,19 @@ static bw_job *first_held(bw_server *server, bw_engine **engine, bw_err *err)
 
 static void submit_held(bw_server *server)
 {
+    refused r = {.n = 0};
     for (;;) {
         bw_engine *engine = NULL;
         bw_err err = {0};
-        bw_job *job = first_held(server, &engine, &err);
+        bw_job *job = r.n < MOST_REFUSED ? first_held(server, &r, &engine, &err) : NULL;
         if (!job)
             return;
         if (err.status == BW_OK)
             job_submit(job, engine, &err);
-        if (err.status == BW_E_FULL) { /* keeps its place until the engine has one */
+        if (err.status == BW_E_FULL) { /* keeps its place until the engine has one; others may have one */
+            r.clients[r.n++] = job->client;
             bw_pipe_unref(&job->stream);
-            return;
+            continue;
         }
         pthread_mutex_lock(&server->lock);
         bool was_held = unlist_held(job);

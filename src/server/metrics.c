@@ -136,7 +136,8 @@ void bw_metrics_write(bw_server *server, bw_str *out)
     add_metric(out, "jobs_refused_total", "counter", "Requests for text that were refused.", n_refused);
     add_metric(out, "jobs_disconnected_total", "counter", "Requests cancelled because the client went away.", n_gone);
     add_metric(out, "jobs_active", "gauge", "Requests for text under way.", n_active);
-    add_metric(out, "jobs_held", "gauge", "Requests that wait for the model to load.", n_held);
+    add_metric(out, "jobs_held", "gauge",
+               "Requests that wait for the model to load, or rbee jobs for a place in its queue.", n_held);
     add_metric(out, "jobs_known", "gauge", "rbee jobs remembered.", n_known);
     add_metric(out, "uptime_seconds", "gauge", "Seconds since the start.",
                (double)(bw_clock_unix_s() - server->started_unix));

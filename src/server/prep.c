@@ -60,7 +60,8 @@ bool bw_job_has_room(bw_job *job, bw_reply *reply)
     pthread_mutex_lock(&server->lock);
     bw_engine *engine = server->engine;
     pthread_mutex_unlock(&server->lock);
-    if (!engine || bw_engine_check_room(engine, job->client, &err) == BW_OK)
+    if (!engine || job->remember || /* rbee's wait for a place */
+        bw_engine_check_room(engine, job->client, &err) == BW_OK)
         return true;
     bw_job_reply_failure(job, &err, reply);
     pthread_mutex_lock(&server->lock);

@@ -123,13 +123,17 @@ static void full_queue_reads_nothing(void **state)
     mock_read_ms = 2000;
     start(1);
     answer a, full;
+    bool held = false;
     client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"one @slow=20\",\"max_tokens\":400}", &a);
     assert_int_equal(a.status, 200);
     answer_deinit(&a);
     do { /* until one runs and one waits */
         client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"two @slow=20\",\"max_tokens\":400}", &a);
         answer_deinit(&a);
-    } while (a.status == 200);
+        client_ask(port, "GET", "/metrics", "", NULL, &a);
+        held = strstr(a.body.data, "beeswax_jobs_held 0\n") == NULL;
+        answer_deinit(&a);
+    } while (!held); /* beyond the engine's queue */
     make_long_body("{\"prompt\":\"", "\"}");
     int64_t since = bw_clock_now_ns();
     client_ask(port, "POST", "/v1/completions", "", long_body, &full);

@@ -435,19 +435,20 @@ static void test_full_queue(void **state)
 {
     (void)state;
     answer a;
+    char *ids[6];
     for (int i = 0; i < 6; i++) { /* 4 run, 2 wait */
-        assert_answer("POST", "/v1/jobs", "{\"prompt\":\"a @slow=20\",\"max_tokens\":500}", 200, "job_id");
+        ask_for("POST", "/v1/jobs", "{\"prompt\":\"a @slow=20\",\"max_tokens\":500}", &a);
+        assert_int_equal(a.status, 200);
+        ids[i] = json_text(a.body.data, "job_id");
+        answer_deinit(&a);
         bw_engine_stats stats = {0};
         for (int j = 0; j < 400 && stats.n_running < (i < 4 ? i + 1 : 4); j++) { /* places are given between steps */
             bw_clock_sleep_ms(5);
             bw_engine_get_stats(engine, &stats);
         }
     }
-    static const char *const bodies[][2] = {{"/v1/jobs", "{\"prompt\":\"a\"}"},
-                                            {"/v1/completions", "{\"prompt\":\"a\"}"}};
-    assert_answer("POST", "/v1/jobs", "{\"prompt\":\"a\"}", 503, "wait already");
     for (int i = 0; i < 2; i++) {
-        ask_for("POST", bodies[i][0], bodies[i][1], &a);
+        ask_for("POST", "/v1/completions", "{\"prompt\":\"a\"}", &a);
         assert_int_equal(a.status, 503);
         char *after = answer_header(&a, "retry-after");
         assert_string_equal(after, "1");
@@ -459,10 +460,32 @@ static void test_full_queue(void **state)
     /* all or nothing: five choices do not fit into what is left, so none may stay behind */
     assert_answer("POST", "/v1/completions", "{\"prompt\":\"a\",\"n\":5}", 503, "overloaded");
     assert_int_equal(mock_live_sessions(), 6);
-    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_refused_total 5\n");
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_refused_total 4\n");
     assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_total 6\n");
     assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_disconnected_total 0\n");
     assert_answer("GET", "/health", NULL, 200, "healthy");
+    /* rbee's jobs wait beyond the engine's queue, in order, and can be cancelled there; only the room for jobs ends */
+    answer waiting[2];
+    for (int i = 0; i < 2; i++) {
+        ask_for("POST", "/v1/jobs", "{\"prompt\":\"b\",\"max_tokens\":1}", &waiting[i]);
+        assert_int_equal(waiting[i].status, 200);
+    }
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_held 2\n");
+    char path[128], *id = json_text(waiting[0].body.data, "job_id");
+    snprintf(path, sizeof path, "/v1/jobs/%s", id);
+    bw_free(id);
+    assert_answer("DELETE", path, NULL, 200, "cancelled");
+    for (int i = 0; i < 6; i++) { /* places: it is run */
+        snprintf(path, sizeof path, "/v1/jobs/%s", ids[i]);
+        assert_answer("DELETE", path, NULL, 200, "cancelled");
+        bw_free(ids[i]);
+    }
+    char *url = json_text(waiting[1].body.data, "sse_url");
+    assert_answer("GET", url, NULL, 200, "[DONE]");
+    bw_free(url);
+    assert_answer("GET", "/metrics", NULL, 200, "beeswax_jobs_held 0\n");
+    answer_deinit(&waiting[0]);
+    answer_deinit(&waiting[1]);
 }
 
 /* Twelve jobs, nine of one client: what was not read stays, whoever else comes; what was read or deleted gives way. */
@@ -559,7 +582,8 @@ static void test_loading(void **state)
     pthread_create(&threads[1], NULL, late_asker, &chat);
     bw_clock_sleep_ms(150);
     assert_answer("POST", "/v1/jobs", "{\"prompt\":\"third\"}", 200, "job_id");
-    assert_answer("POST", "/v1/jobs", "{\"prompt\":\"fourth\"}", 503, "wait for the model to load");
+    assert_answer("POST", "/v1/completions", "{\"prompt\":\"fourth\"}", 503, "wait for the model to load");
+    assert_answer("POST", "/v1/jobs", "{\"prompt\":\"fifth\"}", 200, "job_id"); /* rbee's wait, however many */
     bw_progress now = {"loading", 6, 22, 512u << 20, 1024u << 20};
     bw_server_set_load_progress(server, &now);
     bw_clock_sleep_ms(50);
