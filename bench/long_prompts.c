@@ -122,7 +122,7 @@ static void *run_stream(void *arg)
         const char *body = "{\"prompt\":\"Once upon\",\"max_tokens\":200,\"temperature\":0,\"stream\":true,"
                            "\"ignore_eos\":true}";
         bw_str_add_format(&text,
-                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                          "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                           "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
                           strlen(body), body);
         if (fd >= 0)

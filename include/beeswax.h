@@ -211,6 +211,32 @@ typedef struct bw_engine_stats {
 } bw_engine_stats;
 BW_API void bw_engine_get_stats(const bw_engine *engine, bw_engine_stats *stats);
 
+/* What the engine holds, in bytes, as of its last look (every second or so while it works). */
+typedef struct bw_engine_memory {
+    int64_t weights, kv, scratch;  /* scratch: what lies on the GPU besides, for a step and kept for reuse */
+    int64_t vram;                  /* what this process took of the GPU's memory; 0 on the CPU */
+    int64_t vram_free, vram_total; /* the GPU's, whoever uses it, as its driver says; 0 on the CPU */
+} bw_engine_memory;
+BW_API void bw_engine_get_memory(const bw_engine *engine, bw_engine_memory *memory);
+
+/* How long requests took, in seconds. */
+typedef enum bw_latency {
+    BW_LATENCY_QUEUE,          /* from submit to the first place */
+    BW_LATENCY_FIRST_TOKEN,    /* from submit to the first token */
+    BW_LATENCY_BETWEEN_TOKENS, /* from token to token */
+    BW_LATENCY_END_TO_END,     /* from submit to the end, of those that went well */
+    BW_LATENCY_COUNT
+} bw_latency;
+enum { BW_HISTOGRAM_BUCKETS = 20 };
+typedef struct bw_histogram {
+    uint64_t
+        counts[BW_HISTOGRAM_BUCKETS + 1]; /* those within each bound and beyond the one before; at last all beyond */
+    double sum;
+} bw_histogram;
+/* The bounds [BW_HISTOGRAM_BUCKETS], ascending, in seconds. */
+BW_API const double *bw_histogram_bounds(void);
+BW_API void bw_engine_get_latencies(const bw_engine *engine, bw_histogram latencies[BW_LATENCY_COUNT]);
+
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 
 /* Text to tokens. parse_special: control tokens written in the text become those tokens; add_special: BOS/EOS as the

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "bw_gpu_memory.h"
 #include "bw_mem.h"
 #include "gpu_private.h"
 
@@ -56,6 +57,7 @@ static void empty_pool(bw_gpu *g)
 {
     for (size_t i = 0; i < g->n_idle; i++)
         g->driver->release(g->idle[i].address);
+    g->held_bytes -= g->idle_bytes;
     g->n_idle = g->idle_bytes = 0;
 }
 
@@ -105,8 +107,10 @@ bw_status bw_gpu_alloc(bw_device *device, size_t n_bytes, bw_memory_use use, con
         int waited = g->driver->synchronise(g->stream);
         error = waited ? waited : take_new(g, use, buffer);
     }
-    if (!error)
+    if (!error) {
+        g->held_bytes += buffer->reserved;
         return BW_OK;
+    }
     *buffer = (bw_buffer){0};
     if (!g->driver->is_out_of_memory(error))
         return bw_gpu_fail(g, err, error, what);
@@ -127,13 +131,21 @@ void bw_gpu_release(bw_device *device, bw_buffer *buffer)
         if (bw_gpu_can_free(g))
             g->driver->release_later(b.data, g->stream);
         g->is_giving_back = true;
+        g->held_bytes -= b.reserved;
     } else if (!g->no_pool && b.reserved <= pooled_bytes && g->idle_bytes + b.reserved <= pool_bytes &&
                bw_reserve((void **)&g->idle, &g->idle_capacity, g->n_idle + 1, sizeof *g->idle)) {
         g->idle[g->n_idle++] = (bw_gpu_idle){b.data, b.reserved};
         g->idle_bytes += b.reserved;
-    } else if (bw_gpu_can_free(g)) {
-        g->driver->release(b.data);
+    } else {
+        if (bw_gpu_can_free(g))
+            g->driver->release(b.data);
+        g->held_bytes -= b.reserved;
     }
+}
+
+int64_t bw_gpu_held_bytes(bw_device *device)
+{
+    return device->kind == BW_DEVICE_CPU ? 0 : (int64_t)bw_gpu_of(device)->held_bytes;
 }
 
 bw_status bw_gpu_memory_info(bw_device *device, int64_t *free_bytes, int64_t *total_bytes, bw_err *err)

@@ -42,6 +42,7 @@ typedef struct bw_gpu {
     size_t n_kernels, kernels_capacity;
     bw_gpu_idle *idle;
     size_t n_idle, idle_capacity, idle_bytes;
+    size_t held_bytes; /* taken from the driver and not given back */
     bw_gpu_slot stages[BW_STAGES];
     int next_stage;
     bool is_capturing;

@@ -323,6 +323,7 @@ static bw_status make(bw_engine *e, const bw_engine_options *o, bw_err *err)
     BW_TRY(allocate(e, o, err));
     BW_TRY(parse_templates(e, err));
     BW_TRY(warm_up(e, o, err));
+    bw_measure_memory(e, true);
     BW_TRY(bw_map_check(true, err)); /* what was read meanwhile may be zeros */
     BW_TRY(start_thread(e, err));
     bw_progress ready = {.stage = "ready",

@@ -65,7 +65,7 @@ struct bw_session {
     bool has_random;                       /* `random` is for the next token, which no step has given yet */
     uint32_t random;
     int32_t n_yielded; /* so often it gave its place to a shorter prompt */
-    int64_t admitted_ns, first_token_ns;
+    int64_t submitted_ns, admitted_ns, first_token_ns, last_token_ns;
     bw_sampler sampler;
     bw_stream stream;
     bw_detokenizer echo_text;
@@ -105,6 +105,9 @@ struct bw_engine {
     bw_fair by_client, by_kind; /* lock: tokens computed */
     int32_t n_of_client[BW_FAIR_COUNTERS], n_of_kind[BW_FAIR_COUNTERS]; /* lock: sessions that have not ended */
     bw_engine_stats stats;                                              /* lock */
+    bw_histogram latencies[BW_LATENCY_COUNT];                           /* lock */
+    bw_engine_memory memory;                                            /* lock */
+    int64_t looked_ns;                                                  /* engine's thread: at the memory */
     int64_t next_number;                                                /* lock */
 
     /* engine's thread */
@@ -145,6 +148,15 @@ void bw_queue_remove(bw_engine *engine, bw_session *session);
 bw_session *bw_queue_next(bw_engine *engine);
 void bw_queue_count(bw_engine *engine, const bw_session *session, int32_t n_tokens);
 
+/* measure.c; latency: with the engine's lock held. memory: on the engine's thread, every few seconds or now. */
+void bw_measure_latency(bw_engine *engine, bw_latency which, int64_t ns);
+void bw_measure_memory(bw_engine *engine, bool now);
+
+/* share.c, on the engine's thread: how many tokens of each running sequence the next step takes; and what a step took,
+ * n_prompt of its tokens belonging to prompts and n_generating to sequences that generate. */
+void bw_share_out(bw_engine *engine);
+void bw_share_learn(bw_engine *engine, int64_t ns, int32_t n_prompt, int32_t n_generating);
+
 /* session.c */
 /* A session from a request, not queued yet. */
 bw_status bw_session_make(bw_engine *engine, const bw_request *request, bw_session **session, bw_err *err);
@@ -157,6 +169,18 @@ void bw_session_end(bw_session *session, bw_finish finish, const bw_err *err, bo
 static inline int32_t min32(int32_t a, int32_t b)
 {
     return a < b ? a : b;
+}
+
+/* It has more to compute than the token that it generated last. */
+static inline bool bw_is_prompt(const bw_session *s)
+{
+    return s->n_tokens - s->n_cached > 1;
+}
+
+/* Logits are wanted at every position of the prompt. */
+static inline bool bw_wants_all_rows(const bw_session *s)
+{
+    return s->echo && s->n_logprobs >= 0 && s->n_echoed < s->n_prompt;
 }
 
 static inline int32_t bw_pages_of(int32_t n_tokens)

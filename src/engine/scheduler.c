@@ -57,12 +57,14 @@ static void publish(bw_engine *e)
 static void end_session(bw_engine *e, bw_session *s, bw_finish finish, const bw_err *err, bool closed)
 {
     pthread_mutex_lock(&e->lock);
-    if (err)
+    if (err) {
         e->stats.n_failed++;
-    else if (finish == BW_FINISH_CANCELLED)
+    } else if (finish == BW_FINISH_CANCELLED) {
         e->stats.n_cancelled++;
-    else
+    } else {
         e->stats.n_completed++;
+        bw_measure_latency(e, BW_LATENCY_END_TO_END, bw_clock_now_ns() - s->submitted_ns);
+    }
     bw_queue_leave(e, s);
     publish_locked(e);
     pthread_mutex_unlock(&e->lock);
@@ -145,18 +147,12 @@ static int32_t pages_promised(const bw_engine *e)
     return n;
 }
 
-/* Logits are wanted at every position of the prompt. */
-static bool wants_all_rows(const bw_session *s)
-{
-    return s->echo && s->n_logprobs >= 0 && s->n_echoed < s->n_prompt;
-}
-
 /* Reuse what the cache knows of the beginning. At least one token is left to compute, and for echoed log probabilities
  * all those whose logits are still to be reported. */
 static void reuse_prefix(bw_engine *e, bw_session *s)
 {
     int32_t usable = s->n_tokens - 1;
-    if (wants_all_rows(s))
+    if (bw_wants_all_rows(s))
         usable = s->n_echoed > 0 ? s->n_echoed - 1 : 0;
     bw_kv_match match = bw_kv_find(&e->kv, s->tokens, usable, s->pages);
     s->n_pages = s->n_registered = match.n_pages;
@@ -184,13 +180,16 @@ static void admit(bw_engine *e, bw_session *s)
     reuse_prefix(e, s);
     bw_err err = {0};
     bw_status status = BW_OK;
-    if (!s->admitted_before) {
+    bool is_first = !s->admitted_before;
+    if (is_first) {
         s->admitted_before = true;
         s->admitted_ns = bw_clock_now_ns();
         s->n_found = s->n_cached;
     }
     pthread_mutex_lock(&e->lock);
     e->stats.n_cached_tokens += s->n_cached;
+    if (is_first)
+        bw_measure_latency(e, BW_LATENCY_QUEUE, s->admitted_ns - s->submitted_ns);
     publish_locked(e);
     pthread_mutex_unlock(&e->lock);
     /* without log probabilities the prompt's tokens need not wait for logits; the first one never does */
@@ -207,7 +206,7 @@ static bool has_room(const bw_engine *e, const bw_session *s)
     int32_t room = bw_kv_available(&e->kv) - pages_promised(e), need = bw_pages_of(s->n_tokens);
     if (e->n_running == 0 || need <= room)
         return true;
-    if (wants_all_rows(s)) /* computes everything anew */
+    if (bw_wants_all_rows(s)) /* computes everything anew */
         return false;
     return need - bw_kv_count_held(&e->kv, s->tokens, s->n_tokens - 1) <= room;
 }
@@ -278,80 +277,11 @@ static void admit_waiting(bw_engine *e)
 static int32_t rows_of(const bw_session *s, int32_t take)
 {
     int32_t end = s->n_cached + take, rows = end == s->n_tokens && s->n_tokens < s->limit ? 1 : 0;
-    if (!wants_all_rows(s))
+    if (!bw_wants_all_rows(s))
         return rows;
     int32_t first = s->n_echoed - 1 > s->n_cached ? s->n_echoed - 1 : s->n_cached;
     int32_t last = end < s->n_prompt - 1 ? end : s->n_prompt - 1; /* row i tells of token i + 1 */
     return rows + (last > first ? last - first : 0);
-}
-
-/* How many tokens of prompts a step takes while somebody waits for his next token: as many as take CHUNK_NS, or as long
- * as a step without them where that is longer. Alone, prompts take all. */
-static int32_t prompt_budget(const bw_engine *e, int32_t left, bool somebody_waits)
-{
-    enum { CHUNK_NS = 40 * 1000 * 1000, LEAST = 16, UNKNOWN = 64 };
-    if (!somebody_waits || left <= LEAST)
-        return left;
-    if (e->prompt_token_ns == 0)
-        return min32(left, UNKNOWN);
-    int64_t ns = e->decode_ns > CHUNK_NS ? e->decode_ns : CHUNK_NS, n = ns / e->prompt_token_ns;
-    return n < LEAST ? LEAST : n < left ? (int32_t)n : left;
-}
-
-/* A prompt's part of what there is for prompts: clients have equal parts, and a client's prompts. */
-static int32_t share_of(const bw_engine *e, const bw_session *s, int32_t budget)
-{
-    int32_t n_own = 0, n_clients = 0, counts[BW_FAIR_COUNTERS] = {0};
-    for (int32_t i = 0; i < e->n_running; i++) {
-        const bw_session *other = e->running[i];
-        if (other->n_tokens - other->n_cached == 1)
-            continue;
-        unsigned counter = bw_fair_counter(other->client);
-        n_own += counter == bw_fair_counter(s->client);
-        n_clients += counts[counter]++ == 0;
-    }
-    int32_t parts = n_own * n_clients;
-    return (budget + parts - 1) / (parts > 0 ? parts : 1);
-}
-
-static bool is_prompt(const bw_session *s)
-{
-    return s->n_tokens - s->n_cached > 1;
-}
-
-/* How many tokens of each sequence this step takes. */
-static void share_out(bw_engine *e)
-{
-    int32_t left = e->n_step, rows = e->max_outputs, n_prompts = 0;
-    bool somebody_waits = false;
-    for (int32_t i = 0; i < e->n_running; i++) {
-        bw_session *s = e->running[i];
-        s->take = is_prompt(s) ? 0 : 1;
-        left -= s->take;
-        rows--; /* every sequence may need one */
-        n_prompts += is_prompt(s);
-        somebody_waits = somebody_waits || !is_prompt(s);
-    }
-    for (int32_t i = 0; i < e->n_running && n_prompts > 1; i++) /* or for his first one, which this step can bring */
-        somebody_waits = somebody_waits || e->running[i]->n_tokens - e->running[i]->n_cached <= left / n_prompts / 4;
-    left = prompt_budget(e, left, somebody_waits);
-    int32_t budget = left;
-    for (int round = 0; round < 2; round++) {
-        for (int32_t i = 0; i < e->n_running; i++) {
-            bw_session *s = e->running[i];
-            if (!is_prompt(s))
-                continue;
-            /* the first round gives each prompt its share, the second what others left over */
-            int32_t share = round == 0 ? share_of(e, s, budget) : left;
-            int32_t more = min32(s->n_tokens - s->n_cached - s->take, min32(share, left));
-            if (wants_all_rows(s))
-                more = min32(more, rows > 0 ? rows : (s->take == 0));
-            if (wants_all_rows(s))
-                rows -= more;
-            s->take += more;
-            left -= more;
-        }
-    }
 }
 
 /* Pages for every sequence's tokens, the oldest first. */
@@ -512,8 +442,9 @@ static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, i
 {
     bw_sample sample;
     BW_TRY(choose(e, s, r, row, &sample, err));
+    int64_t now_ns = bw_clock_now_ns();
     if (!s->first_token_ns)
-        s->first_token_ns = bw_clock_now_ns();
+        s->first_token_ns = now_ns;
     if (!s->ignore_eos && bw_tokenizer_is_eos(e->tokenizer, sample.token)) {
         *finish = BW_FINISH_EOS;
         return BW_OK;
@@ -524,6 +455,11 @@ static bw_status generate(bw_engine *e, bw_session *s, const bw_lm_results *r, i
     }
     pthread_mutex_lock(&e->lock);
     e->stats.n_generated_tokens++;
+    if (s->last_token_ns)
+        bw_measure_latency(e, BW_LATENCY_BETWEEN_TOKENS, now_ns - s->last_token_ns);
+    else
+        bw_measure_latency(e, BW_LATENCY_FIRST_TOKEN, now_ns - s->submitted_ns);
+    s->last_token_ns = now_ns;
     pthread_mutex_unlock(&e->lock);
     s->tokens[s->n_tokens++] = sample.token;
     s->has_random = false;
@@ -567,21 +503,6 @@ static bw_status take_results(bw_engine *e, bw_session *s, const bw_lm_results *
     return status;
 }
 
-static int64_t blend(int64_t mean, int64_t value)
-{
-    return mean == 0 ? value : mean + (value - mean) / 8;
-}
-
-/* What steps take, for prompt_budget: what a prompt's token adds is found from enough of them at once. */
-static void learn_times(bw_engine *e, int64_t ns, int32_t n_prompt, int32_t n_generating)
-{
-    enum { ENOUGH = 8 };
-    if (n_prompt == 0)
-        e->decode_ns = blend(e->decode_ns, ns);
-    else if (n_prompt >= ENOUGH && ns > (n_generating ? e->decode_ns : 0))
-        e->prompt_token_ns = blend(e->prompt_token_ns, (ns - (n_generating ? e->decode_ns : 0)) / n_prompt + 1);
-}
-
 static void count_step(bw_engine *e, bw_session *const *sessions, int32_t n, int64_t began_ns)
 {
     int64_t ns = bw_clock_now_ns() - began_ns;
@@ -590,15 +511,15 @@ static void count_step(bw_engine *e, bw_session *const *sessions, int32_t n, int
     for (int32_t i = 0; i < n; i++) {
         const bw_session *s = sessions[i];
         n_new += s->n_cached < s->n_prompt ? min32(s->take, s->n_prompt - s->n_cached) : 0;
-        n_prompt += is_prompt(s) ? s->take : 0;
-        n_generating += !is_prompt(s);
+        n_prompt += bw_is_prompt(s) ? s->take : 0;
+        n_generating += !bw_is_prompt(s);
         bw_queue_count(e, s, s->take);
     }
     e->stats.n_steps++;
     e->stats.step_seconds += (double)ns / 1e9;
     e->stats.n_prompt_tokens += n_new;
     pthread_mutex_unlock(&e->lock);
-    learn_times(e, ns, n_prompt, n_generating);
+    bw_share_learn(e, ns, n_prompt, n_generating);
 }
 
 /* What is wanted of every row, so that what need not leave the device stays there; greedy requests take the first of
@@ -748,15 +669,17 @@ static bw_status run_isolated(bw_engine *e, bw_session **sessions, int32_t n, bw
 static void step(bw_engine *e)
 {
     bw_err err = {0};
-    share_out(e);
+    bw_share_out(e);
     find_pages(e);
     int32_t n = list_takers(e);
     if (n == 0)
         return;
-    if (run_isolated(e, e->batch_sessions, n, &err) != BW_OK)
+    if (run_isolated(e, e->batch_sessions, n, &err) != BW_OK) {
         give_up(e, &err);
-    else
+    } else {
         enlarge_steps(e);
+        bw_measure_memory(e, false);
+    }
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------------- */
@@ -792,8 +715,10 @@ void *bw_engine_thread(void *arg)
 {
     bw_engine *e = arg;
     for (;;) {
-        if (has_nothing_to_do(e))
+        if (has_nothing_to_do(e)) {
             e->device->vtable->rest(e->device);
+            bw_measure_memory(e, true);
+        }
         pthread_mutex_lock(&e->lock);
         while (!e->closing && !e->first && e->n_running == 0)
             pthread_cond_wait(&e->wake, &e->lock);

@@ -240,6 +240,7 @@ static bw_status fill(bw_engine *engine, const bw_request *r, const int32_t *tok
     s->limit = r->max_tokens < n_ctx - s->n_prompt ? s->n_prompt + r->max_tokens : n_ctx;
     s->n_logprobs = r->n_logprobs < n_vocab ? r->n_logprobs : n_vocab;
     s->client = r->client;
+    s->submitted_ns = bw_clock_now_ns();
     s->ignore_eos = r->ignore_eos;
     s->echo = r->echo_logprobs;
     s->bos_added = r->prompt && r->add_special && bw_tokenizer_adds_bos(engine->tokenizer) &&

@@ -92,7 +92,7 @@ void bw_format_rbee_end(bw_job *job)
     if (choice->n_generated > 0 && choice->generate_ms > 0) {
         bw_str_add(out, "data: {\"type\":\"metrics\",\"tokens_per_sec\":");
         bw_format_number(out, choice->n_generated * 1000.0 / choice->generate_ms);
-        bw_str_add(out, ",\"vram_bytes\":0}\n\n");
+        bw_str_add_format(out, ",\"vram_bytes\":%lld}\n\n", (long long)bw_server_vram_bytes(job->engine));
     }
     bw_str_add_format(out, "data: {\"type\":\"end\",\"tokens_out\":%d,\"decode_time_ms\":%lld,\"stop_reason\":\"%s\"",
                       choice->n_generated, (long long)llround(choice->generate_ms), stop_reason(job));

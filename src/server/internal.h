@@ -37,6 +37,7 @@ typedef struct bw_job {
     bw_ask ask;         /* the API alone until the body was read */
     bw_choice *choices; /* [n_choices]; NULL until then */
     size_t n_choices, n_done;
+    bw_engine *engine; /* once it is admitted */
     bw_job_state state;
     bool admitted;  /* every choice has its session: the hub may read them */
     bool cancelled; /* somebody asked for the end */
@@ -263,6 +264,8 @@ const bw_route *bw_route_find(const char *method, const char *path, const char *
                               const bw_route **same_path, char allow[64]);
 
 void bw_watchers_tick(bw_server *server, int64_t now_ns);
+/* What this process holds of the GPU's memory; 0 without one, and without a model (NULL). */
+int64_t bw_server_vram_bytes(bw_engine *engine);
 void bw_metrics_write(bw_server *server, bw_str *out);
 void bw_server_get_backend(bw_server *server, bw_backend *backend);
 /* starting, ready, busy or stopping. */

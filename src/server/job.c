@@ -223,6 +223,7 @@ static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
         return status;
     }
     pthread_mutex_lock(&job->stream.lock);
+    job->engine = engine;
     job->admitted = true;
     bw_ask_release(&job->ask); /* the engine has copies */
     bw_format_begin(job);

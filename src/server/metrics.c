@@ -49,7 +49,11 @@ void bw_server_write_worker(bw_server *server, const char *model_id, bw_str *out
     bw_str_add_format(out, ",\"port\":%u,\"status\":\"%s\",\"implementation\":", server->port,
                       bw_server_status_name(server));
     bw_str_add_json(out, b.implementation, strlen(b.implementation));
-    bw_str_add(out, ",\"version\":\"" BW_VERSION "\"}");
+    pthread_mutex_lock(&server->lock);
+    bw_engine *engine = server->engine;
+    pthread_mutex_unlock(&server->lock);
+    bw_str_add_format(out, ",\"version\":\"" BW_VERSION "\",\"vram_bytes\":%lld}",
+                      (long long)bw_server_vram_bytes(engine));
 }
 
 /* A label's value. The format knows three escapes and no others: what JSON would write as \t or \u0007 becomes a space.
@@ -83,6 +87,55 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
+int64_t bw_server_vram_bytes(bw_engine *engine)
+{
+    bw_engine_memory memory = {0};
+    if (engine)
+        bw_engine_get_memory(engine, &memory);
+    return memory.vram;
+}
+
+static void write_memory(bw_engine *engine, bw_str *out)
+{
+    bw_engine_memory m = {0};
+    bw_engine_get_memory(engine, &m);
+    bw_str_add(out, "# HELP beeswax_memory_bytes What the model takes, by class.\n# TYPE beeswax_memory_bytes gauge\n");
+    bw_str_add_format(out,
+                      "beeswax_memory_bytes{class=\"weights\"} %lld\nbeeswax_memory_bytes{class=\"kv\"} %lld\n"
+                      "beeswax_memory_bytes{class=\"scratch\"} %lld\n",
+                      (long long)m.weights, (long long)m.kv, (long long)m.scratch);
+    add_metric(out, "vram_bytes", "gauge", "GPU memory that this process took.", (double)m.vram);
+    add_metric(out, "vram_free_bytes", "gauge", "GPU memory that is free.", (double)m.vram_free);
+    add_metric(out, "vram_total_bytes", "gauge", "GPU memory in all.", (double)m.vram_total);
+}
+
+static void write_latencies(bw_engine *engine, bw_str *out)
+{
+    static const struct {
+        const char *name, *help;
+    } rows[BW_LATENCY_COUNT] = {
+        [BW_LATENCY_QUEUE] = {"queue_seconds", "From submission to a place among those that run."},
+        [BW_LATENCY_FIRST_TOKEN] = {"time_to_first_token_seconds", "From submission to the first token."},
+        [BW_LATENCY_BETWEEN_TOKENS] = {"time_between_tokens_seconds", "From one token to the next."},
+        [BW_LATENCY_END_TO_END] = {"request_seconds", "From submission to the end, of sequences that went well."},
+    };
+    bw_histogram all[BW_LATENCY_COUNT];
+    const double *bounds = bw_histogram_bounds();
+    bw_engine_get_latencies(engine, all);
+    for (int i = 0; i < BW_LATENCY_COUNT; i++) {
+        const char *name = rows[i].name;
+        uint64_t n = 0;
+        bw_str_add_format(out, "# HELP beeswax_%s %s\n# TYPE beeswax_%s histogram\n", name, rows[i].help, name);
+        for (int j = 0; j < BW_HISTOGRAM_BUCKETS; j++) {
+            n += all[i].counts[j];
+            bw_str_add_format(out, "beeswax_%s_bucket{le=\"%g\"} %llu\n", name, bounds[j], (unsigned long long)n);
+        }
+        n += all[i].counts[BW_HISTOGRAM_BUCKETS];
+        bw_str_add_format(out, "beeswax_%s_bucket{le=\"+Inf\"} %llu\nbeeswax_%s_sum %.9g\nbeeswax_%s_count %llu\n",
+                          name, (unsigned long long)n, name, all[i].sum, name, (unsigned long long)n);
+    }
+}
+
 static void write_engine(bw_engine *engine, bw_str *out)
 {
     bw_engine_stats s = {0};
@@ -108,6 +161,8 @@ static void write_engine(bw_engine *engine, bw_str *out)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         add_metric(out, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
+    write_memory(engine, out);
+    write_latencies(engine, out);
 }
 
 void bw_metrics_write(bw_server *server, bw_str *out)

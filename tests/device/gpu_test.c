@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "archive.h"
+#include "bw_gpu_memory.h"
 #include "bw_gpu.h"
 #include "gpu_driver.h"
 
@@ -566,23 +567,44 @@ static void test_no_runtime(void **state)
     refuse_in_child(getenv("BW_HIP_LIBRARY"), "hipInit", "finds no usable AMD GPU: invalid value");
 }
 
+/* What is told of a card's memory: what was taken from the driver, the pool's included, until it is given back. */
+static void test_held_memory(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    bw_device *device = open_fake("rocm:0");
+    bw_buffer small, large;
+    int64_t before = bw_gpu_held_bytes(device);
+    assert_int_equal(device->vtable->alloc(device, 1000000, BW_MEMORY_DENSE, "small", &small, &err), BW_OK);
+    assert_int_equal(device->vtable->alloc(device, (size_t)40 << 20, BW_MEMORY_DENSE, "large", &large, &err), BW_OK);
+    int64_t held = bw_gpu_held_bytes(device) - before;
+    assert_true(held >= 1000000 + (40 << 20) && held <= 1250000 + (40 << 20));
+    device->vtable->release(device, &large);
+    assert_int_equal(bw_gpu_held_bytes(device) - before, held - (40 << 20));
+    device->vtable->release(device, &small); /* the pool keeps it */
+    held = bw_gpu_held_bytes(device);
+    assert_true(held - before >= 1000000);
+    assert_int_equal(device->vtable->alloc(device, 1000000, BW_MEMORY_DENSE, "again", &small, &err), BW_OK);
+    assert_int_equal(bw_gpu_held_bytes(device), held);
+    device->vtable->release(device, &small);
+    bw_device_close(device);
+    assert_int_equal(bw_device_open("cpu:0", 1, &device, &err), BW_OK);
+    assert_int_equal(bw_gpu_held_bytes(device), 0);
+    bw_device_close(device);
+    nothing_lives();
+}
+
 int main(void)
 {
     fill_archives();
     /* test_lost_context last: it leaves a stream behind */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),
-                                       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_kernels),
-                                       cmocka_unit_test(test_folder),
-                                       cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_failures),
-                                       cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_ordered_memory),
-                                       cmocka_unit_test(test_staging),
-                                       cmocka_unit_test(test_graphs),
-                                       cmocka_unit_test(test_much_shared_memory),
-                                       cmocka_unit_test(test_lost_device),
-                                       cmocka_unit_test(test_dead_device),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_runtime),     cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_kernels),        cmocka_unit_test(test_folder),
+                                       cmocka_unit_test(test_names),          cmocka_unit_test(test_failures),
+                                       cmocka_unit_test(test_pool),           cmocka_unit_test(test_held_memory),
+                                       cmocka_unit_test(test_ordered_memory), cmocka_unit_test(test_staging),
+                                       cmocka_unit_test(test_graphs),         cmocka_unit_test(test_much_shared_memory),
+                                       cmocka_unit_test(test_lost_device),    cmocka_unit_test(test_dead_device),
                                        cmocka_unit_test(test_lost_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

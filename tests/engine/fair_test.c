@@ -222,12 +222,55 @@ static void counters(void **state)
     assert_false(bw_fair_admits(10, 20, 0, 3));
 }
 
+/* Every request is in the histograms once, in the bucket of its time, and the sums are those times. */
+static void latencies(void **state)
+{
+    (void)state;
+    fake.step_us = 4000;
+    bw_engine *e = make_queue(1, 64, 16);
+    bw_session *s[3];
+    for (int i = 0; i < 3; i++)
+        s[i] = submit_prompt(e, 1, i + 1, 20, 10);
+    for (int i = 0; i < 3; i++) {
+        wait_for_end(s[i]);
+        bw_session_free(s[i]);
+    }
+    static const uint64_t expected[BW_LATENCY_COUNT] = {3, 3, 27, 3};
+    bw_histogram h[BW_LATENCY_COUNT];
+    const double *bounds = bw_histogram_bounds();
+    bw_engine_get_latencies(e, h);
+    for (int i = 0; i < BW_LATENCY_COUNT; i++) {
+        uint64_t n = 0;
+        double low = 0, high = 0;
+        for (int j = 0; j <= BW_HISTOGRAM_BUCKETS; j++) {
+            assert_true(j == 0 || j == BW_HISTOGRAM_BUCKETS || bounds[j] > bounds[j - 1]);
+            n += h[i].counts[j];
+            low += (double)h[i].counts[j] * (j ? bounds[j - 1] : 0);
+            high += (double)h[i].counts[j] * (j < BW_HISTOGRAM_BUCKETS ? bounds[j] : 3600);
+        }
+        assert_int_equal(n, expected[i]);
+        assert_true(h[i].sum >= low && h[i].sum <= high);
+    }
+    assert_true(h[BW_LATENCY_BETWEEN_TOKENS].sum >= 27 * 0.004);
+    assert_true(h[BW_LATENCY_END_TO_END].sum >= h[BW_LATENCY_FIRST_TOKEN].sum);
+    assert_true(h[BW_LATENCY_FIRST_TOKEN].sum >= h[BW_LATENCY_QUEUE].sum);
+    bw_engine_memory memory;
+    bw_engine_get_memory(e, &memory);
+    assert_int_equal(memory.weights, 49380);
+    assert_true(memory.kv > 0 && memory.vram == 0 && memory.vram_total == 0); /* it computes on the CPU */
+    bw_engine_free(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(short_one_behind_many, setup), cmocka_unit_test_setup(long_one_among_many, setup),
-        cmocka_unit_test_setup(places_are_shared, setup),     cmocka_unit_test_setup(generating_goes_on, setup),
-        cmocka_unit_test_setup(alone_it_takes_all, setup),    cmocka_unit_test_setup(counters, setup),
+        cmocka_unit_test_setup(short_one_behind_many, setup),
+        cmocka_unit_test_setup(long_one_among_many, setup),
+        cmocka_unit_test_setup(places_are_shared, setup),
+        cmocka_unit_test_setup(generating_goes_on, setup),
+        cmocka_unit_test_setup(alone_it_takes_all, setup),
+        cmocka_unit_test_setup(counters, setup),
+        cmocka_unit_test_setup(latencies, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

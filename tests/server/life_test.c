@@ -149,11 +149,11 @@ static void test_heartbeat(void **state)
     bw_engine_free(engine);
     hive_end(&h);
     char expected[300];
-    snprintf(
-        expected, sizeof expected,
-        "{\"worker\":{\"id\":\"worker-cpu-8080\",\"model_id\":\"hf:tiny.gguf\",\"device\":\"cpu:0\",\"port\":%u,"
-        "\"status\":\"starting\",\"implementation\":\"llm-worker-rbee-cpu\",\"version\":\"0.1.0\"},\"timestamp\":\"20",
-        port);
+    snprintf(expected, sizeof expected,
+             "{\"worker\":{\"id\":\"worker-cpu-8080\",\"model_id\":\"hf:tiny.gguf\",\"device\":\"cpu:0\",\"port\":%u,"
+             "\"status\":\"starting\",\"implementation\":\"llm-worker-rbee-cpu\",\"version\":\"0.1.0\",\"vram_bytes\":"
+             "0},\"timestamp\":\"20",
+             port);
     assert_memory_equal(h.received.data, "POST /v1/worker-heartbeat HTTP/1.1\r\n", 36);
     assert_non_null(strstr(h.received.data, expected));
     assert_non_null(strstr(h.received.data, "\"status\":\"ready\""));

@@ -1,8 +1,10 @@
 /* Prompts far too long: whoever sends them waits, and nobody else does. */
 #include "../bw_test.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "bw_clock.h"
@@ -195,6 +197,67 @@ static void long_ones_are_answered(void **state)
     stop();
 }
 
+/* A histogram's lines as Prometheus reads them: bounds and counts ascend, the last is all there are. */
+static void check_histogram(const char *text, const char *name)
+{
+    char line[128];
+    double before = 0, last_bound = 0;
+    int n = 0;
+    snprintf(line, sizeof line, "\n# TYPE beeswax_%s histogram\n", name);
+    const char *at = strstr(text, line);
+    assert_non_null(at);
+    snprintf(line, sizeof line, "beeswax_%s_bucket{le=\"", name);
+    while ((at = strstr(at, line)) != NULL) {
+        char *end;
+        at += strlen(line);
+        double bound = strncmp(at, "+Inf", 4) == 0 ? INFINITY : strtod(at, &end), count;
+        assert_true(bound > last_bound);
+        at = strchr(at, '}') + 1;
+        count = strtod(at, &end);
+        assert_true(*end == '\n' && count >= before);
+        before = count;
+        last_bound = bound;
+        n++;
+    }
+    assert_int_equal(n, BW_HISTOGRAM_BUCKETS + 1);
+    assert_true(isinf(last_bound));
+    snprintf(line, sizeof line, "\nbeeswax_%s_count %.0f\n", name, before);
+    assert_non_null(strstr(text, line));
+    snprintf(line, sizeof line, "\nbeeswax_%s_sum ", name);
+    assert_non_null(strstr(text, line));
+}
+
+/* What the engine measures reaches /metrics, /info and the metrics of a job. */
+static void measures_are_told(void **state)
+{
+    (void)state;
+    start(0);
+    answer a;
+    client_ask(port, "GET", "/metrics", "", NULL, &a);
+    check_histogram(a.body.data, "queue_seconds");
+    check_histogram(a.body.data, "time_to_first_token_seconds");
+    check_histogram(a.body.data, "time_between_tokens_seconds");
+    check_histogram(a.body.data, "request_seconds");
+    assert_non_null(strstr(a.body.data, "\nbeeswax_queue_seconds_count 6\n"));
+    assert_non_null(strstr(a.body.data, "\nbeeswax_queue_seconds_bucket{le=\"1\"} 3\n"));
+    assert_non_null(strstr(a.body.data, "\nbeeswax_memory_bytes{class=\"weights\"} 7000\n"));
+    assert_non_null(strstr(a.body.data, "\nbeeswax_memory_bytes{class=\"scratch\"} 40\n"));
+    assert_non_null(strstr(a.body.data, "\nbeeswax_vram_bytes 7540\n"));
+    assert_non_null(strstr(a.body.data, "\nbeeswax_vram_total_bytes 30000\n"));
+    answer_deinit(&a);
+    client_ask(port, "GET", "/info", "", NULL, &a);
+    assert_non_null(strstr(a.body.data, "\"vram_bytes\":7540"));
+    answer_deinit(&a);
+    client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"one\",\"max_tokens\":20}", &a);
+    char *url = json_text(a.body.data, "sse_url");
+    answer_deinit(&a);
+    client_ask(port, "GET", url, "", NULL, &a);
+    assert_non_null(strstr(a.body.data, "\"vram_bytes\":7540}"));
+    answer_deinit(&a);
+    bw_free(url);
+    stop();
+}
+
 int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
@@ -202,6 +265,7 @@ int main(void)
         cmocka_unit_test(others_do_not_wait),
         cmocka_unit_test(full_queue_reads_nothing),
         cmocka_unit_test(long_ones_are_answered),
+        cmocka_unit_test(measures_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

