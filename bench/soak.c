@@ -4,14 +4,15 @@
  *   soak http://127.0.0.1:8080 [--hours H | --minutes M | --seconds S] [--clients 32] [--max-tokens 60] [--seed 1]
  *        [--token TOKEN] [--warm-up SECONDS] [--max-growth PERCENT]
  *        [--attack crowd,long,jobs] [--crowd 516] [--long 20] [--jobs 2] [--max-slowdown 2] [--slow-ms 100]
+ * [--max-refused 2]
  *
  * Prints a line per slice: requests, accepted, answered, and the worker's memory from its /metrics. With --attack the
  * clients run alone first, for a third of the time that the attacked run takes (5 minutes at most), and then beside the
  * attackers. Exit 1 when an accepted request was not answered, when something came back that should not, when work
  * stays behind at the end, or when memory grew: its largest value in the second half after the warm-up, against the
  * first, by more than --max-growth percent (2 unless given). With --attack also when clients were refused more often
- * than without (by more than 2% of their requests), or waited for 99% of their first tokens more than --max-slowdown
- * times as long and more than --slow-ms. */
+ * than without (by more than --max-refused percent of their requests, 2), or waited for 99% of their first tokens more
+ * than --max-slowdown times as long and more than --slow-ms. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -29,7 +30,7 @@
 typedef struct soak {
     char host[128], headers[600];
     uint16_t port;
-    double seconds, warm_up, max_growth, max_slowdown, slow_ms;
+    double seconds, warm_up, max_growth, max_slowdown, slow_ms, max_refused;
     int n_clients, max_tokens;
     uint64_t seed;
     bool own_addresses, attacked;
@@ -123,6 +124,8 @@ static bool parse_number(const char *option, double value, soak *s)
         s->max_slowdown = value;
     else if (strcmp(option, "--slow-ms") == 0)
         s->slow_ms = value;
+    else if (strcmp(option, "--max-refused") == 0)
+        s->max_refused = value;
     else
         return false;
     return true;
@@ -370,7 +373,7 @@ static bool judge_phase(const soak *s, const phase *p)
 static bool compare_phases(const soak *s, const phase *alone, const phase *attacked)
 {
     double before = load_first_token_ms(&alone->sum, 0.99), now = load_first_token_ms(&attacked->sum, 0.99);
-    bool good = holds(refused_share(attacked) <= refused_share(alone) + 0.02,
+    bool good = holds(refused_share(attacked) <= refused_share(alone) + s->max_refused / 100,
                       "clients were refused %.1f%% of their requests beside the attackers, %.1f%% without",
                       refused_share(attacked) * 100, refused_share(alone) * 100);
     return good & holds(now <= s->max_slowdown * before || now <= s->slow_ms,
@@ -394,7 +397,7 @@ static int usage(const char *program)
             "usage: %s http://HOST:PORT [--hours H | --minutes M | --seconds S] [--clients 32]\n"
             "       [--max-tokens 60] [--seed 1] [--token T] [--warm-up SECONDS] [--max-growth PERCENT]\n"
             "       [--attack crowd,long,jobs] [--crowd 516] [--long 20] [--jobs 2]\n"
-            "       [--max-slowdown 2] [--slow-ms 100]\n",
+            "       [--max-slowdown 2] [--slow-ms 100] [--max-refused PERCENT]\n",
             program);
     return 2;
 }
@@ -409,6 +412,7 @@ int main(int argc, char **argv)
               .warm_up = -1,
               .max_slowdown = 2,
               .slow_ms = 100,
+              .max_refused = 2,
               .attack_sizes = {516, 20, 2}};
     if (!parse_args(argc, argv, &s))
         return usage(argv[0]);

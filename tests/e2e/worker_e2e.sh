@@ -97,6 +97,7 @@ if [ -n "$soak" ]; then
     "$soak" "$url" --seconds 8 --clients 12 --max-tokens 20 --max-growth "$growth" >"$dir/out" 2>&1 || fail "soak"
     # Beside attackers nobody else may lose a request or wait for more than ten seconds; tools/soak.sh measures how long they wait.
     "$soak" "$url" --seconds 12 --clients 12 --max-tokens 20 --max-growth "$growth" --attack crowd,long,jobs --slow-ms 10000 \
+        --max-refused 30 \
         >"$dir/out" 2>&1 || fail "soak beside attackers"
 fi
 
@@ -110,13 +111,11 @@ pid=
 # A model file that is cut short under the worker: 503 with a sentence, then an end that is no success.
 if command -v curl >/dev/null; then
     cp "$model" "$dir/cut.gguf"
-    "$worker" --worker-id w --model "$dir/cut.gguf" --port 0 --local-mode >"$dir/out" 2>"$dir/err" &
-    pid=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
+    start "$dir/cut.gguf"
+    for _ in $(seq 160); do
         grep -q 'model ready' "$dir/err" && break
         sleep 0.25
     done
-    url=$(sed -n 's/.*listening on \(http:[^" ]*\).*/\1/p' "$dir/err")
     ask() {
         curl -s -m 20 -o "$dir/body" -w '%{http_code}' "$url/v1/completions" -H 'Content-Type: application/json' \
             -d '{"prompt":"abc","max_tokens":4}'
