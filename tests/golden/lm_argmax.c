@@ -1,10 +1,12 @@
-/* lm_argmax MODEL [--device D] [--threads N] [--kv f16|bf16|q8_0] [--variant V] [--chunk N] [--greedy N]: reads lines
+/* lm_argmax MODEL [--device D] [--threads N] [--kv f16|bf16|q8_0] [--variant V] [--chunk N] [--greedy N] [--rows FILE]:
+ * reads lines
  * of token ids from standard input (first a number P, then the tokens); prints, for every token from the P-th on, what
  * the model would choose after the tokens before it: "argmax gap" pairs on one line, gap being the distance of the two
  * highest logits. For comparisons with other programs, teacher-forced: tools/compare/teacher_forced.py. --chunk: tokens
  * of a step (1 = as text is generated). With --greedy N the lines are prompts, and what is printed are such lines of
  * numbers: the prompt's length, its tokens and the N that the model chooses one after another; tools/compare/devices.sh
- * has one device choose and another judge. */
+ * has one device choose and another judge. --rows: the logits themselves, f32 [tokens, vocabulary], go to a file as
+ * well; tools/compare/logit_noise.py reads them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +37,9 @@ static void print_row(const float *row, int32_t n)
     printf("%d %.4f ", best, (double)(row[best] - second));
 }
 
+/* rows: NULL, or where the logits go. */
 static void run_line(bw_lm *lm, const int32_t *tokens, int n, int first, const int32_t *pages, int32_t n_vocab,
-                     int chunk)
+                     int chunk, FILE *rows)
 {
     bw_err err = {0};
     for (int at = 0; at < n; at += chunk) {
@@ -57,6 +60,8 @@ static void run_line(bw_lm *lm, const int32_t *tokens, int n, int first, const i
             die(&err);
         for (int i = 0; i < n_outputs; i++)
             print_row(logits + (size_t)i * (size_t)n_vocab, n_vocab);
+        if (rows)
+            fwrite(logits, sizeof *logits * (size_t)n_vocab, (size_t)n_outputs, rows);
     }
     printf("\n");
 }
@@ -110,6 +115,7 @@ int main(int argc, char **argv)
                        .max_seq_pages = MAX_TOKENS / BW_LM_PAGE_TOKENS};
     int threads = 2, chunk = CHUNK, n_new = 0;
     const char *name = "cpu:0";
+    FILE *rows = NULL;
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--kv") == 0)
             o.kv_dtype = bw_dtype_from_name(argv[i + 1]);
@@ -119,6 +125,8 @@ int main(int argc, char **argv)
             threads = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--device") == 0)
             name = argv[i + 1];
+        else if (strcmp(argv[i], "--rows") == 0 && !(rows = fopen(argv[i + 1], "wb")))
+            die(&(bw_err){.text = "the file of rows cannot be made"});
         else if (strcmp(argv[i], "--greedy") == 0)
             n_new = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--chunk") == 0 && atoi(argv[i + 1]) > 0 && atoi(argv[i + 1]) < CHUNK)
@@ -150,8 +158,10 @@ int main(int argc, char **argv)
             if (end == p)
                 break;
         }
-        run_line(lm, tokens, n, first, pages, info.n_vocab, chunk);
+        run_line(lm, tokens, n, first, pages, info.n_vocab, chunk, rows);
     }
+    if (rows && fclose(rows) != 0)
+        die(&(bw_err){.text = "the file of rows cannot be written"});
     bw_lm_free(lm);
     bw_device_close(device);
     return 0;
