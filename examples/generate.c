@@ -63,24 +63,24 @@ static int answer(bw_engine *engine, const char *question)
         fprintf(stderr, "the question is too long\n");
         return 1;
     }
-    char *prompt = NULL;
-    size_t prompt_bytes = 0;
-    if (bw_engine_render_chat(engine, messages, NULL, true, &prompt, &prompt_bytes, &err) != BW_OK)
+    bw_chat_text chat;
+    if (bw_engine_render_chat(engine, messages, NULL, true, &chat, &err) != BW_OK)
         return complain("the chat template failed", &err);
 
     bw_request request;
     bw_request_init(&request);
-    request.prompt = prompt;
-    request.prompt_bytes = prompt_bytes;
-    request.add_special = false; /* the template wrote BOS where it belongs */
-    request.parse_special = true;
+    request.prompt = chat.text;
+    request.prompt_bytes = chat.text_bytes;
+    request.parse_special = true;   /* the template's control tokens, but ... */
+    request.literal = chat.literal; /* ... none that the question spells out */
+    request.n_literal = chat.n_literal;
     request.max_tokens = 200;
     request.sampling.temperature = 0.7f;
     request.sampling.top_p = 0.9f;
 
     bw_session *session = NULL;
     bw_status status = bw_engine_submit(engine, &request, &session, &err);
-    bw_free(prompt); /* the session has its own copy */
+    bw_chat_text_free(&chat); /* the session has its own copy */
     if (status != BW_OK)
         return complain("the request was refused", &err);
     int result = print_text(session);

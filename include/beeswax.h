@@ -239,6 +239,11 @@ BW_API void bw_engine_get_latencies(const bw_engine *engine, bw_histogram latenc
 
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 
+/* Bytes start to end (not included) of a text. */
+typedef struct bw_text_span {
+    size_t start, end;
+} bw_text_span;
+
 /* Text to tokens. parse_special: control tokens written in the text become those tokens; add_special: BOS/EOS as the
  * model wants. *tokens is freed with bw_free. */
 BW_API bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, size_t text_bytes, bool add_special,
@@ -246,14 +251,24 @@ BW_API bw_status bw_engine_tokenize(const bw_engine *engine, const char *text, s
 /* Tokens to text, NUL-terminated; control tokens are left out unless `special`. *text is freed with bw_free. */
 BW_API bw_status bw_engine_detokenize(const bw_engine *engine, const int32_t *tokens, size_t n_tokens, bool special,
                                       char **text, size_t *text_bytes, bw_err *err);
-/* Renders the model's chat template (ChatML where the file has none). messages_json: an array of objects with role
- * and content; extra_json: an object with further template variables (tools, ...) or NULL. Messages may be as OpenAI's
- * clients write them (content null or absent, arguments of tool calls as text, role developer): they are changed to
- * what the template wants. Tools that the template would not show are BW_E_UNSUPPORTED. The rendered text already
- * holds BOS where the template writes it: tokenize it with add_special = false, parse_special = true.
- * *text is freed with bw_free. */
+/* A conversation as the model's chat template writes it (ChatML where the file has none). */
+typedef struct bw_chat_text {
+    char *text; /* NUL-terminated; freed with bw_free */
+    size_t text_bytes;
+    /* [n_literal], in order: the stretches of text that came from the messages or variables, not from the template.
+     * Given to bw_request, no control token is read in them. Freed with bw_free. */
+    bw_text_span *literal;
+    size_t n_literal;
+} bw_chat_text;
+/* Renders the model's chat template. messages_json: an array of objects with role and content; extra_json: an object
+ * with further template variables (tools, ...) or NULL. Messages may be as OpenAI's clients write them (content null or
+ * absent, arguments of tool calls as text, role developer): they are changed to what the template wants. Tools that the
+ * template would not show are BW_E_UNSUPPORTED. Submit the text with add_special and parse_special true: BOS is put in
+ * front where the model asks for it and the template did not write it. On failure *chat is zeroed. */
 BW_API bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_json, const char *extra_json,
-                                       bool add_generation_prompt, char **text, size_t *text_bytes, bw_err *err);
+                                       bool add_generation_prompt, bw_chat_text *chat, bw_err *err);
+/* Frees what is in it and zeroes it. */
+BW_API void bw_chat_text_free(bw_chat_text *chat);
 /* Frees what the library handed out. NULL is allowed. */
 BW_API void bw_free(void *memory);
 
@@ -285,7 +300,7 @@ typedef struct bw_request {
     size_t prompt_bytes;   /* SIZE_MAX = NUL-terminated */
     const int32_t *tokens; /* [n_tokens], used when prompt is NULL */
     size_t n_tokens;
-    bool add_special;   /* for text: add BOS as the model wants */
+    bool add_special;   /* for text: BOS as the model wants, once: not where the text begins with it. Never EOS */
     bool parse_special; /* for text: read control tokens */
     int32_t max_tokens; /* most tokens to generate, >= 0; 0 evaluates the prompt only */
     bool ignore_eos;    /* go on to max_tokens */
@@ -304,6 +319,10 @@ typedef struct bw_request {
                                    * another in what is generated; another spelling in tokens may still come */
     size_t n_bad_words;
     uint64_t client; /* whose request it is, any number: clients share the queue and the engine's time evenly */
+    /* For text: [n_literal], in order and apart, where no control token is read, not even one that lies there in part.
+     * All else is tokenised as without them. */
+    const bw_text_span *literal;
+    size_t n_literal;
 } bw_request;
 
 /* Defaults: greedy off (temperature 1), all filters off, max_tokens 100, add_special true, struct_size set. */

@@ -57,13 +57,14 @@ static void shorten(bw_str *str, size_t len)
 
 /* ---- one turn ---------------------------------------------------------------------------------------------------- */
 
-static bw_status generate(chat *c, const char *prompt, size_t n_bytes, bw_str *answer, cli_result *result, bw_err *err)
+static bw_status generate(chat *c, const bw_chat_text *prompt, bw_str *answer, cli_result *result, bw_err *err)
 {
     bw_request request;
     bw_request_init(&request);
-    request.prompt = prompt;
-    request.prompt_bytes = n_bytes;
-    request.add_special = false;
+    request.prompt = prompt->text;
+    request.prompt_bytes = prompt->text_bytes;
+    request.literal = prompt->literal;
+    request.n_literal = prompt->n_literal;
     request.parse_special = true;
     request.max_tokens = c->settings->n;
     cli_sampling_apply(&c->settings->sampling, &request);
@@ -73,19 +74,18 @@ static bw_status generate(chat *c, const char *prompt, size_t n_bytes, bw_str *a
 static bw_status turn(chat *c, const char *line, size_t n_bytes, bw_err *err)
 {
     size_t before = c->messages.len;
-    char *prompt = NULL;
-    size_t prompt_bytes = 0;
+    bw_chat_text prompt = {0};
     bw_str answer = {0};
     cli_result result;
     cli_add_message(&c->messages, "user", line, n_bytes);
     size_t after = c->messages.len;
     bw_str_add_char(&c->messages, ']');
-    bw_status status = c->messages.failed ? bw_fail_memory(err, after, "the conversation")
-                                          : bw_engine_render_chat(c->engine, c->messages.data, NULL, true, &prompt,
-                                                                  &prompt_bytes, err);
+    bw_status status = c->messages.failed
+                           ? bw_fail_memory(err, after, "the conversation")
+                           : bw_engine_render_chat(c->engine, c->messages.data, NULL, true, &prompt, err);
     if (status == BW_OK)
-        status = generate(c, prompt, prompt_bytes, &answer, &result, err);
-    bw_free(prompt);
+        status = generate(c, &prompt, &answer, &result, err);
+    bw_chat_text_free(&prompt);
     if (status != BW_OK) {
         shorten(&c->messages, before);
         bw_str_deinit(&answer);

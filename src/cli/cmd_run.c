@@ -91,26 +91,25 @@ static int read_prompt(const cli_command *command, const run_settings *s, char *
     return CLI_OK;
 }
 
-/* Puts the prompt into the model's template; replaces it. */
-static bw_status apply_template(const bw_engine *engine, const char *system, bw_str *prompt, bw_err *err)
+/* What is asked: the prompt as it is, or in the model's template. */
+static bw_status make_text(const bw_engine *engine, const run_settings *s, const bw_str *prompt, bool in_template,
+                           bw_chat_text *text, bw_err *err)
 {
     bw_str json = {0};
-    char *text = NULL;
-    size_t n = 0;
+    if (!in_template) {
+        *text = (bw_chat_text){.text = bw_strndup(prompt->data ? prompt->data : "", prompt->len),
+                               .text_bytes = prompt->len};
+        return text->text ? BW_OK : bw_fail_memory(err, prompt->len, "the prompt");
+    }
     bw_str_add_char(&json, '[');
-    if (system)
-        cli_add_message(&json, "system", system, strlen(system));
+    if (s->system)
+        cli_add_message(&json, "system", s->system, strlen(s->system));
     cli_add_message(&json, "user", prompt->data ? prompt->data : "", prompt->len);
     bw_str_add_char(&json, ']');
     bw_status status = json.failed ? bw_fail_memory(err, json.len, "the messages")
-                                   : bw_engine_render_chat(engine, json.data, NULL, true, &text, &n, err);
+                                   : bw_engine_render_chat(engine, json.data, NULL, true, text, err);
     bw_str_deinit(&json);
-    if (status != BW_OK)
-        return status;
-    bw_str_clear(prompt);
-    bw_str_add_bytes(prompt, text, n);
-    bw_free(text);
-    return prompt->failed ? bw_fail_memory(err, n, "the prompt") : BW_OK;
+    return status;
 }
 
 /* ---- answer ------------------------------------------------------------------------------------------------------ */
@@ -129,14 +128,15 @@ static int print_json(const bw_str *text, const cli_result *r)
     return cli_out_str(&out);
 }
 
-static int answer(const run_settings *s, bw_engine *engine, const bw_str *prompt, bool chat)
+static int answer(const run_settings *s, bw_engine *engine, const bw_chat_text *prompt)
 {
     bw_request request;
     bw_request_init(&request);
-    request.prompt = prompt->data ? prompt->data : "";
-    request.prompt_bytes = prompt->len;
-    request.add_special = !chat;
-    request.parse_special = chat;
+    request.prompt = prompt->text;
+    request.prompt_bytes = prompt->text_bytes;
+    request.literal = prompt->literal;
+    request.n_literal = prompt->n_literal;
+    request.parse_special = true;
     request.max_tokens = s->n;
     request.ignore_eos = s->ignore_eos;
     cli_sampling_apply(&s->sampling, &request);
@@ -188,10 +188,11 @@ static int run(const cli_command *command, void *settings, char **words, int n_w
             cli_engine_note(engine);
         bool chat = s->chat || s->system || (info.has_chat_template && !s->raw);
         cli_signals_catch();
-        if (chat)
-            status = apply_template(engine, s->system, &prompt, &err);
+        bw_chat_text text = {0};
+        status = make_text(engine, s, &prompt, chat, &text, &err);
         if (status == BW_OK)
-            code = answer(s, engine, &prompt, chat);
+            code = answer(s, engine, &text);
+        bw_chat_text_free(&text);
     }
     if (status != BW_OK)
         code = cli_fail_err(&err);

@@ -21,7 +21,7 @@ typedef struct serve_settings {
     const char *host, *token, *name;
     int32_t port, n_parallel, n_queue, kv_tokens;
     cli_texts allow_hosts, cors;
-    bool no_request_log;
+    bool no_request_log, control_tokens;
 } serve_settings;
 
 static void init(void *settings)
@@ -52,6 +52,8 @@ static const cli_option options[] = {
      "a name clients may call it by, besides localhost and addresses; * for any ($BW_ALLOW_HOST)", 0, 0, NULL},
     {"cors", 0, CLI_TEXTS, offsetof(serve_settings, cors), "ORIGIN",
      "a site whose pages may use it, such as http://localhost:3000; * for all ($BW_CORS)", 0, 0, NULL},
+    {"control-tokens-in-messages", 0, CLI_FLAG, offsetof(serve_settings, control_tokens), NULL,
+     "control tokens such as <|im_end|> in messages count, as with other servers; otherwise they are text", 0, 0, NULL},
     {"no-request-log", 0, CLI_FLAG, offsetof(serve_settings, no_request_log), NULL, "no log line per request", 0, 0,
      NULL},
 };
@@ -148,6 +150,7 @@ static bw_status start(service *s, const char *model, bw_err *err)
     char *hosts = join(&settings->allow_hosts, "BW_ALLOW_HOST"), *cors = join(&settings->cors, "BW_CORS");
     o.allow_hosts = hosts;
     o.cors = cors;
+    o.control_tokens_in_messages = settings->control_tokens;
     o.no_request_log = settings->no_request_log;
     bw_status status = bw_server_start(&o, &s->server, err);
     bw_free(name);

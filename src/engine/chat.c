@@ -41,7 +41,7 @@ static bw_status render_probe(const bw_jinja *template, const char *messages, bw
     good = good && json_object_set_new(context, "eos_token", json_string("</s>")) == 0;
     good = good && json_object_set_new(context, "tools", parse(probe_tools)) == 0;
     bw_str_clear(out);
-    bw_status status = good ? bw_jinja_render(template, context, bw_clock_unix_s(), out, err)
+    bw_status status = good ? bw_jinja_render(template, NULL, context, bw_clock_unix_s(), out, NULL, err)
                             : bw_fail_memory(err, sizeof probe_call, "a chat template's trial");
     bw_str_add_bytes(out, "", 0);
     if (status == BW_OK && out->failed)

@@ -51,7 +51,11 @@ enum { COUNTED_BYTES = 64 << 10 };
 
 static bw_status encode_prompt(const bw_engine *engine, const bw_request *r, int32_t **tokens, size_t *n, bw_err *err)
 {
-    bw_encode_options options = {.add_special = r->add_special, .parse_special = r->parse_special};
+    bw_encode_options options = {.add_special = r->add_special,
+                                 .parse_special = r->parse_special,
+                                 .once = true,
+                                 .literal = r->literal,
+                                 .n_literal = r->n_literal};
     if (r->prompt_bytes > COUNTED_BYTES)
         options.max_tokens = (size_t)engine->info.n_ctx;
     bw_err why = {0};
@@ -232,6 +236,17 @@ static bw_status forbid_words(const bw_engine *engine, const bw_request *r, bw_s
     return status;
 }
 
+/* Whether the prompt's first token was put before its text, so that an echo of the text leaves it out. */
+static bool bos_was_added(const bw_tokenizer *tokenizer, const bw_request *r, const int32_t *tokens)
+{
+    int32_t bos = bw_tokenizer_bos(tokenizer);
+    if (!r->prompt || !r->add_special || !bw_tokenizer_adds_bos(tokenizer) || tokens[0] != bos)
+        return false;
+    const char *spelling = bw_tokenizer_spelling(tokenizer, bos);
+    size_t n = spelling ? strlen(spelling) : 0;
+    return !(r->parse_special && n && r->prompt_bytes >= n && memcmp(r->prompt, spelling, n) == 0);
+}
+
 static bw_status fill(bw_engine *engine, const bw_request *r, const int32_t *tokens, size_t n, bw_session *s,
                       bw_err *err)
 {
@@ -243,8 +258,7 @@ static bw_status fill(bw_engine *engine, const bw_request *r, const int32_t *tok
     s->submitted_ns = bw_clock_now_ns();
     s->ignore_eos = r->ignore_eos;
     s->echo = r->echo_logprobs;
-    s->bos_added = r->prompt && r->add_special && bw_tokenizer_adds_bos(engine->tokenizer) &&
-                   tokens[0] == bw_tokenizer_bos(engine->tokenizer);
+    s->bos_added = bos_was_added(engine->tokenizer, r, tokens);
     s->notify = r->notify;
     s->notify_user = r->notify_user;
     bw_detokenizer_init(&s->echo_text, engine->tokenizer, true);

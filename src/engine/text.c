@@ -96,54 +96,90 @@ static int set_token(const bw_engine *engine, json_t *context, const char *name,
     return json_object_set_new(context, name, json_string_nocheck(spelling ? spelling : ""));
 }
 
-/* Takes over nothing; *context is the caller's. */
-static bw_status make_context(const bw_engine *engine, json_t *messages, json_t *extra, bool add_generation_prompt,
-                              json_t **context, bw_err *err)
+/* The variables that are the engine's own, which a template may write as control tokens. */
+static bw_status own_variables(const bw_engine *engine, bool add_generation_prompt, json_t **own, bw_err *err)
 {
-    *context = json_object();
-    int bad = !*context;
-    bad |= bad || json_object_set(*context, "messages", messages);
-    bad |= bad || json_object_set_new(*context, "add_generation_prompt", json_boolean(add_generation_prompt));
-    bad |= bad || set_token(engine, *context, "bos_token", bw_tokenizer_bos(engine->tokenizer));
-    bad |= bad || set_token(engine, *context, "eos_token", bw_tokenizer_eos(engine->tokenizer));
-    if (extra)
-        bad |= bad || json_object_update(*context, extra);
+    *own = json_object();
+    int bad = !*own;
+    bad |= bad || json_object_set_new(*own, "add_generation_prompt", json_boolean(add_generation_prompt));
+    bad |= bad || set_token(engine, *own, "bos_token", bw_tokenizer_bos(engine->tokenizer));
+    bad |= bad || set_token(engine, *own, "eos_token", bw_tokenizer_eos(engine->tokenizer));
     return bad ? bw_fail_memory(err, 256, "the chat template's variables") : BW_OK;
 }
 
-bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_json, const char *extra_json,
-                                bool add_generation_prompt, char **text, size_t *text_bytes, bw_err *err)
+/* Those that came with the request. */
+static bw_status request_variables(json_t *messages, json_t *extra, json_t **request, bw_err *err)
 {
-    if (!engine || !messages_json || !text)
-        return bw_fail(err, BW_E_ARG, "engine, messages or text is NULL");
-    *text = NULL;
-    json_t *messages = NULL, *extra = NULL, *context = NULL;
+    *request = json_object();
+    int bad = !*request;
+    bad |= bad || json_object_set(*request, "messages", messages);
+    if (extra)
+        bad |= bad || json_object_update(*request, extra);
+    return bad ? bw_fail_memory(err, 256, "the chat template's variables") : BW_OK;
+}
+
+static bw_status render(const bw_jinja *template, const json_t *own, const json_t *request, bw_chat_text *chat,
+                        bw_err *err)
+{
     bw_str str = {0};
-    size_t n = 0;
+    bw_text_spans spans = {0};
+    bw_status status = bw_jinja_render(template, own, request, bw_clock_unix_s(), &str, &spans, err);
+    status = take_text(&str, status, &chat->text, &chat->text_bytes, err);
+    chat->literal = spans.v;
+    chat->n_literal = spans.n;
+    return status;
+}
+
+static bw_status shape_and_render(const bw_engine *engine, json_t *messages, json_t *extra, bool add_generation_prompt,
+                                  bw_chat_text *chat, bw_err *err)
+{
+    bool tools = json_array_size(json_object_get(extra, "tools")) > 0, for_tools = tools && engine->chat_tools;
+    const bw_jinja *template = for_tools ? engine->chat_tools : engine->chat;
+    const bw_chat_habits *habits = for_tools ? &engine->chat_tools_habits : &engine->chat_habits;
+    if (!template)
+        return bw_fail(err, engine->chat_err.status, "the model's chat template cannot be used: %s",
+                       engine->chat_err.text);
+    if (tools && !habits->shows_tools)
+        return bw_fail(err, BW_E_UNSUPPORTED, "the model's chat template has no place for tools: leave them out");
+    json_t *own = NULL, *request = NULL;
+    bw_status status = bw_chat_shape(habits, messages, err);
+    if (status == BW_OK)
+        status = own_variables(engine, add_generation_prompt, &own, err);
+    if (status == BW_OK)
+        status = request_variables(messages, extra, &request, err);
+    if (status == BW_OK)
+        status = render(template, own, request, chat, err);
+    json_decref(own);
+    json_decref(request);
+    return status;
+}
+
+bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_json, const char *extra_json,
+                                bool add_generation_prompt, bw_chat_text *chat, bw_err *err)
+{
+    if (!engine || !messages_json || !chat)
+        return bw_fail(err, BW_E_ARG, "engine, messages or chat is NULL");
+    *chat = (bw_chat_text){0};
+    json_t *messages = NULL, *extra = NULL;
     bw_status status = parse_json(messages_json, "messages", true, &messages, err);
     if (status == BW_OK)
         status = check_messages(messages, err);
     if (status == BW_OK && extra_json)
         status = parse_json(extra_json, "the template's variables", false, &extra, err);
-    bool tools = json_array_size(json_object_get(extra, "tools")) > 0, own = tools && engine->chat_tools;
-    const bw_jinja *template = own ? engine->chat_tools : engine->chat;
-    const bw_chat_habits *habits = own ? &engine->chat_tools_habits : &engine->chat_habits;
-    if (status == BW_OK && !template)
-        status = bw_fail(err, engine->chat_err.status, "the model's chat template cannot be used: %s",
-                         engine->chat_err.text);
-    if (status == BW_OK && tools && !habits->shows_tools)
-        status = bw_fail(err, BW_E_UNSUPPORTED, "the model's chat template has no place for tools: leave them out");
     if (status == BW_OK)
-        status = bw_chat_shape(habits, messages, err);
-    if (status == BW_OK)
-        status = make_context(engine, messages, extra, add_generation_prompt, &context, err);
-    if (status == BW_OK)
-        status = bw_jinja_render(template, context, bw_clock_unix_s(), &str, err);
-    json_decref(context);
+        status = shape_and_render(engine, messages, extra, add_generation_prompt, chat, err);
     json_decref(extra);
     json_decref(messages);
-    status = take_text(&str, status, text, &n, err);
-    if (text_bytes)
-        *text_bytes = n;
+    if (status != BW_OK)
+        bw_chat_text_free(chat);
     return status;
+}
+
+void bw_chat_text_free(bw_chat_text *chat)
+{
+    if (!chat)
+        return;
+    bw_free(chat->text);
+    bw_free(chat->literal);
+    *chat = (bw_chat_text){0};
 }

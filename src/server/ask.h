@@ -12,6 +12,8 @@ typedef enum bw_ask_api { BW_ASK_RBEE, BW_ASK_COMPLETION, BW_ASK_CHAT } bw_ask_a
 typedef struct bw_ask_prompt {
     const char *text; /* [n_bytes], or NULL when tokens are given */
     size_t n_bytes;
+    const bw_text_span *literal; /* [n_literal] of text: where no control token is read */
+    size_t n_literal;
     const int32_t *tokens; /* [n_tokens] */
     size_t n_tokens;
 } bw_ask_prompt;

@@ -28,8 +28,11 @@ typedef struct bw_server_options {
     const char *implementation; /* until bw_server_set_backend; NULL = "beeswax" */
     const char *device;         /* the same; NULL = "cpu:0" */
     const char *cors;           /* origins whose pages may use it, by commas; "*" = all; NULL or empty = its own only */
-    const char *allow_hosts;  /* names clients may call it by besides localhost and addresses; "*" = any; NULL = none */
-    bool no_request_log;      /* leave out the log line per request */
+    const char *allow_hosts; /* names clients may call it by besides localhost and addresses; "*" = any; NULL = none */
+    bool no_request_log;     /* leave out the log line per request */
+    /* Control tokens such as <|im_end|> written in messages count, as with other servers: who writes a message can then
+     * end its turn and forge others. Otherwise they are text. */
+    bool control_tokens_in_messages;
     size_t max_body;          /* bytes; 0 = 2 MiB. Longer: 413 */
     size_t max_buffer;        /* bytes of one stream that wait for its reader; 0 = 2 MiB. Beyond: cancelled */
     uint32_t max_connections; /* 0 = 512; fewer where the process may open few files. Beyond: those that only wait go */

@@ -85,15 +85,28 @@ static void job_notify(void *user)
     bw_hub_mark(user);
 }
 
-static bw_status keep_text(bw_job *job, char *text, size_t n_bytes, bw_ask_prompt *prompt, bw_err *err)
+/* The rendered conversation, and where no control token is read in it. */
+static bw_status render_chat(bw_job *job, bw_engine *engine, bw_ask_prompt *prompt, bw_err *err)
 {
-    char *copy = bw_arena_strndup(&job->ask.arena, text, n_bytes);
-    bw_free(text);
-    if (!copy)
-        return bw_fail_memory(err, n_bytes, "a prompt");
-    prompt->text = copy;
-    prompt->n_bytes = n_bytes;
-    return BW_OK;
+    bw_ask *ask = &job->ask;
+    bw_chat_text chat;
+    bw_status status =
+        bw_engine_render_chat(engine, ask->messages_json, ask->extra_json, ask->add_generation_prompt, &chat, err);
+    if (status == BW_E_UNSUPPORTED) /* what it says of a template without a place for tools */
+        job->bad_param = "tools";
+    BW_TRY(status);
+    size_t n = job->server->options.control_tokens_in_messages ? 0 : chat.n_literal;
+    char *copy = bw_arena_strndup(&ask->arena, chat.text, chat.text_bytes);
+    bw_text_span *literal = bw_arena_alloc_zero(&ask->arena, n + 1, sizeof *literal);
+    if (copy && literal) {
+        if (n)
+            memcpy(literal, chat.literal, n * sizeof *literal);
+        *prompt = (bw_ask_prompt){.text = copy, .n_bytes = chat.text_bytes, .literal = literal, .n_literal = n};
+    } else {
+        status = bw_fail_memory(err, chat.text_bytes, "a prompt");
+    }
+    bw_chat_text_free(&chat);
+    return status;
 }
 
 /* Chat templates, and the text of token prompts that are to be echoed. */
@@ -102,14 +115,8 @@ static bw_status prepare_prompts(bw_job *job, bw_engine *engine, bw_err *err)
     bw_ask *ask = &job->ask;
     char *text = NULL;
     size_t n_bytes = 0;
-    if (ask->api == BW_ASK_CHAT && !ask->prompts[0].text) {
-        bw_status status = bw_engine_render_chat(engine, ask->messages_json, ask->extra_json,
-                                                 ask->add_generation_prompt, &text, &n_bytes, err);
-        if (status == BW_E_UNSUPPORTED) /* what it says of a template without a place for tools */
-            job->bad_param = "tools";
-        BW_TRY(status);
-        BW_TRY(keep_text(job, text, n_bytes, &ask->prompts[0], err));
-    }
+    if (ask->api == BW_ASK_CHAT && !ask->prompts[0].text)
+        BW_TRY(render_chat(job, engine, &ask->prompts[0], err));
     for (size_t i = 0; ask->echo && i < job->n_choices; i++) {
         bw_ask_prompt *prompt = &ask->prompts[job->choices[i].prompt];
         bw_str *out = &job->choices[i].text;
@@ -171,8 +178,10 @@ static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, con
     request.prompt_bytes = prompt->n_bytes;
     request.tokens = prompt->tokens;
     request.n_tokens = prompt->n_tokens;
-    request.add_special = ask->api != BW_ASK_CHAT;
+    request.add_special = true;
     request.parse_special = true;
+    request.literal = prompt->literal;
+    request.n_literal = prompt->n_literal;
     request.max_tokens = ask->max_tokens < 0 ? info->n_ctx : ask->max_tokens;
     request.ignore_eos = ask->ignore_eos;
     request.sampling = ask->sampling;

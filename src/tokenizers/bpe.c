@@ -37,6 +37,11 @@ static bw_status too_many(tok_encoder *e)
     return bw_fail(e->err, BW_E_RANGE, "the text has more than %zu tokens, and no more are allowed", e->max_ids);
 }
 
+bw_status bw_tok_check_count(tok_encoder *e)
+{
+    return e->n_ids > e->max_ids ? too_many(e) : BW_OK;
+}
+
 bw_status bw_tok_check_room(tok_encoder *e, const char *s, size_t n)
 {
     if (n <= e->max_ids - e->n_ids) /* a token has a byte at least, but for unknown characters */

@@ -43,7 +43,13 @@ const char *bw_tokenizer_chat_template(const bw_tokenizer *tokenizer, const char
 typedef struct bw_encode_options {
     bool add_special;   /* BOS and EOS around the text, as the tokenizer's file asks for them */
     bool parse_special; /* control tokens written in the text become those tokens */
-    size_t max_tokens;  /* 0 = any number; a text that has more is BW_E_RANGE, mostly before it was encoded */
+    bool once;          /* add_special for a text that will be continued: no BOS where it begins with it, no EOS */
+    /* [n_literal], in order and apart: where parse_special does not hold. Control tokens are those that the file calls
+     * special, those that end a generation, and all that are spelt <|...|>; one that lies in these spans, even in part,
+     * is text. Everything else is tokenised as without them. */
+    const bw_text_span *literal;
+    size_t n_literal;
+    size_t max_tokens; /* 0 = any number; a text that has more is BW_E_RANGE, mostly before it was encoded */
 } bw_encode_options;
 /* Text (invalid UTF-8 is replaced by U+FFFD as Hugging Face does) to tokens, appended to *tokens (bw_free).
  * Time is O(n log n) in the text's bytes. */

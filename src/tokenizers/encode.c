@@ -176,6 +176,84 @@ static size_t space_after(const char *s, size_t n, size_t from)
     return from;
 }
 
+/* Whether bytes start to end have one in common with spans [n], which are in order. */
+static bool touches(const bw_text_span *spans, size_t n, size_t start, size_t end)
+{
+    size_t low = 0, high = n; /* the first span that ends behind `start` */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (spans[middle].end <= start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low < n && spans[low].start < end && spans[low].start == spans[low].end) /* an empty one */
+        low++;
+    return low < n && spans[low].start < end;
+}
+
+/* How long the first n bytes of what is being normalised are then. */
+static bw_status normalized_length(tok_encoder *e, size_t n, size_t *length)
+{
+    tok_encoder prefix = {.t = e->t, .err = e->err, .n_input = e->n_input, .regex_budget = e->regex_budget};
+    tok_text text;
+    bw_status status = bw_tok_normalize_text(&prefix, e->raw, n, &text);
+    *length = status == BW_OK ? text.n : 0;
+    e->regex_budget = prefix.regex_budget;
+    bw_tok_encoder_deinit(&prefix);
+    return status;
+}
+
+/* The literal stretches of what is being normalised, in the normalised text. */
+static bw_status map_literal(tok_encoder *e)
+{
+    size_t begin = (size_t)(e->raw - e->input), end = begin + e->n_raw;
+    e->is_mapped = true;
+    e->n_mapped = 0;
+    for (size_t i = 0; i < e->n_literal; i++) {
+        bw_text_span at = e->literal[i], to;
+        if (at.end <= begin || at.start >= end)
+            continue;
+        at.start = at.start > begin ? at.start - begin : 0;
+        at.end = at.end < end ? at.end - begin : end - begin;
+        if (!bw_reserve((void **)&e->mapped, &e->mapped_capacity, e->n_mapped + 1, sizeof *e->mapped))
+            return bw_tok_no_memory(e->err);
+        BW_TRY(normalized_length(e, at.start, &to.start));
+        BW_TRY(normalized_length(e, at.end, &to.end));
+        e->mapped[e->n_mapped++] = to;
+    }
+    return BW_OK;
+}
+
+/* Whether s[start..end), of the text or of the normalised one, has text of a request in it. */
+static bw_status is_literal(tok_encoder *e, bool normalized, const char *s, size_t start, size_t end, bool *out)
+{
+    if (normalized) {
+        if (!e->is_mapped)
+            BW_TRY(map_literal(e));
+        *out = touches(e->mapped, e->n_mapped, start, end);
+        return BW_OK;
+    }
+    size_t base = (size_t)(s - e->input);
+    *out = touches(e->literal, e->n_literal, base + start, base + end);
+    return BW_OK;
+}
+
+/* The longest added token at s[i] that may be read there; *index -1 = none. */
+static bw_status match_added(tok_encoder *e, const tok_trie *trie, const char *s, size_t n, size_t i, int32_t *index,
+                             size_t *len)
+{
+    bool literal = true;
+    *index = bw_tok_trie_match(trie, s + i, n - i, len);
+    while (*index >= 0 && e->n_literal && e->t->added[*index].control) {
+        BW_TRY(is_literal(e, trie == &e->t->normalized, s, i, i + *len, &literal));
+        if (!literal)
+            break;
+        *index = bw_tok_trie_match(trie, s + i, *len - 1, len);
+    }
+    return BW_OK;
+}
+
 typedef bw_status rest_fn(tok_encoder *e, const char *s, size_t n, bool is_first);
 
 /* Cut the trie's tokens out of s and hand each rest to `rest`. */
@@ -185,7 +263,8 @@ static bw_status cut_added(tok_encoder *e, const tok_trie *trie, const char *s, 
     size_t done = 0;
     for (size_t i = 0; trie->n_edges && i < n;) {
         size_t len = 0;
-        int32_t index = bw_tok_trie_match(trie, s + i, n - i, &len);
+        int32_t index;
+        BW_TRY(match_added(e, trie, s, n, i, &index, &len));
         if (index < 0) {
             i++;
             continue;
@@ -220,6 +299,9 @@ static bw_status encode_plain(tok_encoder *e, const char *s, size_t n, bool is_f
 static bw_status encode_rest(tok_encoder *e, const char *s, size_t n, bool is_first)
 {
     tok_text text;
+    e->raw = s;
+    e->n_raw = n;
+    e->is_mapped = false;
     BW_TRY(bw_tok_normalize_text(e, s, n, &text));
     return cut_added(e, &e->t->normalized, text.s, text.n, is_first, encode_plain);
 }
@@ -229,6 +311,7 @@ static bw_status encode_rest(tok_encoder *e, const char *s, size_t n, bool is_fi
 void bw_tok_encoder_deinit(tok_encoder *e)
 {
     bw_free(e->symbols);
+    bw_free(e->mapped);
     bw_free(e->heap);
     bw_str_deinit(&e->word);
     bw_str_deinit(&e->norm[0]);
@@ -241,41 +324,96 @@ void bw_tok_encoder_deinit(tok_encoder *e)
     pcre2_match_context_free(e->limits);
 }
 
-/* Each longest part of an invalid sequence that could have begun a character becomes one U+FFFD. */
-static void clean(const char *s, size_t n, bw_str *out)
+/* Each longest part of an invalid sequence that could have begun a character becomes one U+FFFD. spans [n_spans] of s
+ * become those of out. */
+static void clean(const char *s, size_t n, bw_str *out, bw_text_span *spans, size_t n_spans)
 {
+    size_t k = 0, kept = 0; /* borders of spans that are moved; where the last good stretch began in out */
     for (size_t i = 0; i < n;) {
-        size_t good = bw_utf8_valid_prefix(s + i, n - i);
+        size_t good = bw_utf8_valid_prefix(s + i, n - i), bad = 0;
+        kept = out->len;
         bw_str_add_bytes(out, s + i, good);
-        i += good;
-        if (i == n)
-            break;
-        size_t bad = 1;
-        while (i + bad < n && bad < 3 && bw_utf8_is_incomplete(s + i, bad + 1))
-            bad++;
-        bw_str_add_codepoint(out, 0xFFFD);
-        i += bad;
+        if (i + good < n) {
+            bad = 1;
+            while (i + good + bad < n && bad < 3 && bw_utf8_is_incomplete(s + i + good, bad + 1))
+                bad++;
+            bw_str_add_codepoint(out, 0xFFFD);
+        }
+        for (; k < 2 * n_spans; k++) {
+            size_t *border = k % 2 ? &spans[k / 2].end : &spans[k / 2].start;
+            if (*border > i + good + bad || (k % 2 == 0 && *border == i + good + bad))
+                break;
+            size_t into = *border - i;
+            *border = into <= good ? kept + into : k % 2 ? out->len : kept + good;
+        }
+        i += good + bad;
     }
+    for (; k < 2 * n_spans; k++)
+        *(k % 2 ? &spans[k / 2].end : &spans[k / 2].start) = out->len;
 }
 
-static bw_status encode_all(tok_encoder *e, const char *text, size_t n_bytes, bool add_special)
+static bw_status encode_clean(tok_encoder *e, const char *text, size_t n_bytes)
+{
+    bw_str good = {0};
+    bw_text_span *spans = bw_alloc_array(e->n_literal + 1, sizeof *spans);
+    bw_status status = BW_OK;
+    if (spans) {
+        if (e->n_literal)
+            memcpy(spans, e->literal, e->n_literal * sizeof *spans);
+        clean(text, n_bytes, &good, spans, e->n_literal);
+        e->literal = spans;
+        e->input = good.data;
+    }
+    if (!spans || good.failed)
+        status = bw_tok_no_memory(e->err);
+    else
+        status = cut_added(e, &e->t->raw, good.data, good.len, true, encode_rest);
+    bw_free(spans);
+    bw_str_deinit(&good);
+    return status;
+}
+
+/* Whether the text's tokens, from the first-th on, begin with those that are to be put before a text. */
+static bool has_prefix(const tok_encoder *e, size_t first)
 {
     const bw_tokenizer *t = e->t;
-    for (size_t i = 0; add_special && i < t->n_prefix; i++)
+    return t->n_prefix && e->n_ids - first >= t->n_prefix &&
+           memcmp(e->ids + first, t->prefix, t->n_prefix * sizeof *t->prefix) == 0;
+}
+
+static bw_status encode_all(tok_encoder *e, const char *text, size_t n_bytes, const bw_encode_options *o)
+{
+    const bw_tokenizer *t = e->t;
+    size_t n_prefix = o->add_special ? t->n_prefix : 0;
+    for (size_t i = 0; i < n_prefix; i++)
         BW_TRY(bw_tok_emit(e, t->prefix[i]));
-    if (bw_utf8_valid_prefix(text, n_bytes) == n_bytes) {
+    e->input = text;
+    if (bw_utf8_valid_prefix(text, n_bytes) == n_bytes)
         BW_TRY(cut_added(e, &t->raw, text, n_bytes, true, encode_rest));
-    } else {
-        bw_str good = {0};
-        clean(text, n_bytes, &good);
-        bw_status status =
-            good.failed ? bw_tok_no_memory(e->err) : cut_added(e, &t->raw, good.data, good.len, true, encode_rest);
-        bw_str_deinit(&good);
-        BW_TRY(status);
+    else
+        BW_TRY(encode_clean(e, text, n_bytes));
+    if (o->once && n_prefix && has_prefix(e, n_prefix)) {
+        e->n_ids -= n_prefix;
+        memmove(e->ids, e->ids + n_prefix, e->n_ids * sizeof *e->ids);
     }
-    for (size_t i = 0; add_special && i < t->n_suffix; i++)
+    if (o->max_tokens) {
+        e->max_ids = o->max_tokens;
+        BW_TRY(bw_tok_check_count(e));
+    }
+    for (size_t i = 0; o->add_special && !o->once && i < t->n_suffix; i++)
         BW_TRY(bw_tok_emit(e, t->suffix[i]));
     return BW_OK;
+}
+
+static bool in_order(const bw_encode_options *o, size_t n_bytes)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < o->n_literal; i++) {
+        if (o->literal[i].start < end || o->literal[i].end < o->literal[i].start || o->literal[i].end > n_bytes)
+            return false;
+        end = o->literal[i].end;
+    }
+    return true;
 }
 
 bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, size_t n_bytes,
@@ -283,13 +421,21 @@ bw_status bw_tokenizer_encode(const bw_tokenizer *tokenizer, const char *text, s
 {
     if (!tokenizer)
         return bw_fail(err, BW_E_UNSUPPORTED, "the model has no tokenizer: it takes token ids, not text");
+    if (!in_order(options, n_bytes))
+        return bw_fail(err, BW_E_ARG, "the literal stretches of a text of %zu bytes overlap or lie outside it",
+                       n_bytes);
+    size_t most = options->max_tokens ? options->max_tokens : SIZE_MAX;
+    if (options->once && options->max_tokens)
+        most += tokenizer->n_prefix; /* which may turn out to be in the text */
     tok_encoder e = {.t = tokenizer,
                      .err = err,
                      .parse_special = options->parse_special,
+                     .literal = options->literal,
+                     .n_literal = options->n_literal,
                      .n_input = n_bytes,
                      .regex_budget = bw_tok_regex_budget(n_bytes),
-                     .max_ids = options->max_tokens ? options->max_tokens : SIZE_MAX};
-    bw_status status = encode_all(&e, text, n_bytes, options->add_special);
+                     .max_ids = most};
+    bw_status status = encode_all(&e, text, n_bytes, options);
     bw_tok_encoder_deinit(&e);
     size_t total;
     if (status == BW_OK && e.n_ids) {

@@ -44,6 +44,7 @@ typedef struct tok_added {
     tok_text text; /* as written */
     int32_t id;
     bool special, lstrip, rstrip, normalized, single_word;
+    bool control; /* text of a request must not become it */
 } tok_added;
 
 /* A byte trie for "the longest added token that starts here"; edges in one hash table. */
@@ -186,6 +187,14 @@ typedef struct tok_encoder {
     int32_t *ids;
     size_t n_ids, ids_capacity, max_ids; /* max_ids: SIZE_MAX = no limit */
     bool parse_special;
+    const char *input; /* what is encoded; literal [n_literal] are stretches of it */
+    const bw_text_span *literal;
+    size_t n_literal;
+    const char *raw; /* what is being normalised: raw [n_raw] of input */
+    size_t n_raw;
+    bw_text_span *mapped; /* [n_mapped] the literal stretches of it when normalised, found when first asked for */
+    size_t n_mapped, mapped_capacity;
+    bool is_mapped;
     tok_symbol *symbols;
     size_t symbols_capacity;
     tok_heap_entry *heap;
@@ -206,6 +215,8 @@ typedef struct tok_encoder {
 
 bw_status bw_tok_no_memory(bw_err *err);
 bw_status bw_tok_emit(tok_encoder *e, int32_t id);
+/* BW_E_RANGE when there are more tokens than allowed. */
+bw_status bw_tok_check_count(tok_encoder *e);
 /* BW_E_RANGE when s, words of the model, has certainly more tokens than are still allowed. */
 bw_status bw_tok_check_room(tok_encoder *e, const char *s, size_t n);
 /* One word (or all the text, without a pre-tokenizer) through the merges. */

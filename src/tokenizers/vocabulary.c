@@ -299,6 +299,8 @@ static bw_status make_tries(bw_tokenizer *t, bw_err *err)
     tok_encoder e = {.t = t, .err = err, .regex_budget = bw_tok_regex_budget(0)};
     for (size_t i = 0; status == BW_OK && i < t->n_added; i++) {
         tok_text text = t->added[i].text;
+        t->added[i].control = t->added[i].special || (t->flags[t->added[i].id] & TOKEN_EOS) ||
+                              (text.n > 4 && memcmp(text.s, "<|", 2) == 0 && memcmp(text.s + text.n - 2, "|>", 2) == 0);
         if (t->added[i].normalized)
             status = bw_tok_normalize_text(&e, text.s, text.n, &text);
         if (status == BW_OK && text.n &&

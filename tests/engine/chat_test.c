@@ -47,7 +47,7 @@ static void expect(const char *template, const char *messages, const char *want)
     assert_non_null(list);
     assert_ok(bw_chat_shape(&habits, list, &err), err);
     json_object_set_new(context, "messages", list);
-    assert_ok(bw_jinja_render(jinja, context, 0, &out, &err), err);
+    assert_ok(bw_jinja_render(jinja, NULL, context, 0, &out, NULL, &err), err);
     assert_string_equal(out.data, want);
     bw_str_deinit(&out);
     json_decref(context);

@@ -32,11 +32,23 @@ void bw_jinja_free(bw_jinja *jinja)
     bw_free(jinja);
 }
 
-bw_status bw_jinja_render(const bw_jinja *jinja, const json_t *context, int64_t unix_time, bw_str *out, bw_err *err)
+bw_status bw_jinja_render(const bw_jinja *jinja, const json_t *own, const json_t *request, int64_t unix_time,
+                          bw_str *out, bw_text_spans *spans, bw_err *err)
 {
     (void)unix_time;
-    char *json = json_dumps(context, JSON_SORT_KEYS | JSON_COMPACT);
-    bw_str_add_format(out, "%s:%s", jinja->text, json ? json : "");
+    json_t *all = json_object();
+    json_object_update(all, (json_t *)(uintptr_t)own);
+    json_object_update(all, (json_t *)(uintptr_t)request);
+    char *json = json_dumps(all, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(all);
+    bw_str_add_format(out, "%s:", jinja->text);
+    size_t start = out->len;
+    bw_str_add(out, json ? json : "");
     bw_free(json);
+    if (spans) { /* as if all variables were the request's */
+        if (!bw_reserve((void **)&spans->v, &spans->capacity, 1, sizeof *spans->v))
+            return bw_fail_memory(err, sizeof *spans->v, "a span");
+        spans->v[spans->n++] = (bw_text_span){start, out->len};
+    }
     return out->failed ? bw_fail_memory(err, 64, "a text") : BW_OK;
 }

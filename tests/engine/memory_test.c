@@ -79,10 +79,11 @@ static void other_uses(bw_engine *e)
         check_error(status, &err);
     bw_free(tokens);
     bw_free(text);
-    status = bw_engine_render_chat(e, "[{\"role\":\"user\",\"content\":\"Hi\"}]", NULL, true, &text, NULL, &err);
+    bw_chat_text chat;
+    status = bw_engine_render_chat(e, "[{\"role\":\"user\",\"content\":\"Hi\"}]", NULL, true, &chat, &err);
     if (status != BW_OK)
         check_error(status, &err);
-    bw_free(text);
+    bw_chat_text_free(&chat);
 }
 
 static void every_allocation_fails_once(void **state)

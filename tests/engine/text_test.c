@@ -51,23 +51,26 @@ static void chat(void **state)
 {
     (void)state;
     bw_err err = {0};
-    char *text = NULL;
-    size_t n = 0;
+    bw_chat_text text;
     bw_engine *e = make_engine(64, 1, 16, 0);
     bw_model_info info;
     bw_engine_info(e, &info);
     assert_false(info.has_chat_template);
     static const char messages[] = "[{\"role\":\"user\",\"content\":\"Hi\"}]";
-    assert_ok(bw_engine_render_chat(e, messages, NULL, true, &text, &n, &err), err);
-    assert_string_equal(text, "chatml:{\"add_generation_prompt\":true,\"bos_token\":\"<bos>\",\"eos_token\":\"<eos>\","
-                              "\"messages\":[{\"content\":\"Hi\",\"role\":\"user\"}]}");
-    assert_int_equal(n, strlen(text));
-    bw_free(text);
-    assert_ok(bw_engine_render_chat(e, messages, "{\"x\":[1],\"bos_token\":\"\"}", false, &text, &n, &err), err);
-    assert_non_null(strstr(text, "\"x\":[1]"));
-    assert_non_null(strstr(text, "\"bos_token\":\"\""));
-    assert_non_null(strstr(text, "\"add_generation_prompt\":false"));
-    bw_free(text);
+    assert_ok(bw_engine_render_chat(e, messages, NULL, true, &text, &err), err);
+    assert_string_equal(text.text,
+                        "chatml:{\"add_generation_prompt\":true,\"bos_token\":\"<bos>\",\"eos_token\":\"<eos>\","
+                        "\"messages\":[{\"content\":\"Hi\",\"role\":\"user\"}]}");
+    assert_int_equal(text.text_bytes, strlen(text.text));
+    assert_int_equal(text.n_literal, 1); /* what the template engine says is the request's */
+    assert_int_equal(text.literal[0].start, 7);
+    assert_int_equal(text.literal[0].end, text.text_bytes);
+    bw_chat_text_free(&text);
+    assert_ok(bw_engine_render_chat(e, messages, "{\"x\":[1],\"bos_token\":\"\"}", false, &text, &err), err);
+    assert_non_null(strstr(text.text, "\"x\":[1]"));
+    assert_non_null(strstr(text.text, "\"bos_token\":\"\""));
+    assert_non_null(strstr(text.text, "\"add_generation_prompt\":false"));
+    bw_chat_text_free(&text);
     static const struct {
         const char *messages, *extra, *words;
         bw_status status;
@@ -80,8 +83,8 @@ static void chat(void **state)
         {messages, "{", "variables is not JSON", BW_E_FORMAT},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(bw_engine_render_chat(e, bad[i].messages, bad[i].extra, true, &text, &n, &err), bad[i].status);
-        assert_null(text);
+        assert_int_equal(bw_engine_render_chat(e, bad[i].messages, bad[i].extra, true, &text, &err), bad[i].status);
+        assert_null(text.text);
         if (!strstr(err.text, bad[i].words))
             fail_msg("\"%s\" lacks \"%s\"", err.text, bad[i].words);
     }
@@ -90,13 +93,13 @@ static void chat(void **state)
     e = make_engine(64, 1, 16, 0);
     bw_engine_info(e, &info);
     assert_true(info.has_chat_template);
-    assert_ok(bw_engine_render_chat(e, messages, NULL, true, &text, &n, &err), err);
-    assert_memory_equal(text, "own:", 4);
-    bw_free(text);
+    assert_ok(bw_engine_render_chat(e, messages, NULL, true, &text, &err), err);
+    assert_memory_equal(text.text, "own:", 4);
+    bw_chat_text_free(&text);
     bw_engine_free(e);
     fake.chat_template = "!broken"; /* the model loads; the template is reported where it is used */
     e = make_engine(64, 1, 16, 0);
-    assert_int_equal(bw_engine_render_chat(e, messages, NULL, true, &text, &n, &err), BW_E_FORMAT);
+    assert_int_equal(bw_engine_render_chat(e, messages, NULL, true, &text, &err), BW_E_FORMAT);
     assert_non_null(strstr(err.text, "unexpected '!'"));
     bw_engine_free(e);
 }

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bw_str out = {0};
     bw_status status = bw_jinja_parse((const char *)data, size, &jinja, &err);
     if (status == BW_OK)
-        status = bw_jinja_render(jinja, context, 1735689600, &out, &err);
+        status = bw_jinja_render(jinja, NULL, context, 1735689600, &out, NULL, &err);
     bw_jinja_free(jinja);
     bw_str_deinit(&out);
     if (bw_mem_live() != live || (status != BW_OK && !err.text[0]) || status == BW_E_INTERNAL)

@@ -23,8 +23,8 @@ int main(void)
             status = bw_jinja_parse(json_string_value(source), json_string_length(source), &jinja, &err);
         }
         if (jinja)
-            status = bw_jinja_render(jinja, json_object_get(job, "context"),
-                                     json_integer_value(json_object_get(job, "time")), &out, &err);
+            status = bw_jinja_render(jinja, NULL, json_object_get(job, "context"),
+                                     json_integer_value(json_object_get(job, "time")), &out, NULL, &err);
         if (jinja && status == BW_OK)
             json_object_set_new(answer, "text", json_stringn(out.data ? out.data : "", out.len));
         else

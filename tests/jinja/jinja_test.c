@@ -22,7 +22,7 @@ static bw_status render(const char *source, size_t n, const json_t *context, bw_
     bw_jinja *jinja = NULL;
     bw_status status = bw_jinja_parse(source, n, &jinja, err);
     if (status == BW_OK)
-        status = bw_jinja_render(jinja, context, TIME, out, err);
+        status = bw_jinja_render(jinja, NULL, context, TIME, out, NULL, err);
     bw_jinja_free(jinja);
     return status;
 }

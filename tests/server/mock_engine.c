@@ -6,6 +6,7 @@
  *   @eos=N    EOS after N tokens         @fail=N   BW_EVENT_ERROR after N tokens
  *   @slow=N   N ms per token             @nl       a token holds a newline
  *   @blank    a token without text       @seed     the first word is the seed
+ *   @literal  the first word is how many stretches of the prompt are literal
  * A model file that begins with "bad" cannot be loaded. A prompt of more words than n_ctx is BW_E_RANGE. */
 #include "mock_engine.h"
 
@@ -81,7 +82,8 @@ struct bw_session {
     size_t n_prompt, n_plain;
     int32_t max_tokens, n_generated, eos_after, fail_after, n_logprobs;
     int slow_us;
-    bool newline, blank, say_seed, echo, running, cancelled, closed, ended, ignore_eos;
+    size_t n_literal;
+    bool newline, blank, say_seed, say_literal, echo, running, cancelled, closed, ended, ignore_eos;
     uint64_t seed;
     char *stop;
     void (*notify)(void *user);
@@ -219,8 +221,11 @@ static void step_session(bw_session *s)
         return;
     }
     bw_str text = {0};
+    bool first = s->n_generated == 0;
     int32_t number = s->n_prompt ? s->prompt[(size_t)s->n_generated % s->n_prompt] : 0;
-    if (s->say_seed && s->n_generated == 0) {
+    if (s->say_literal && first) {
+        bw_str_add_format(&text, " literal=%zu", s->n_literal);
+    } else if (s->say_seed && first) {
         bw_str_add_format(&text, " %llu", (unsigned long long)s->seed);
     } else if (s->newline && s->n_generated == 1) {
         bw_str_add(&text, "\n\n\"");
@@ -442,16 +447,20 @@ bw_status bw_engine_detokenize(const bw_engine *engine, const int32_t *tokens, s
 
 /* "template" of a JSON text: the messages as they are, between marks. */
 bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_json, const char *extra_json,
-                                bool add_generation_prompt, char **text, size_t *text_bytes, bw_err *err)
+                                bool add_generation_prompt, bw_chat_text *chat, bw_err *err)
 {
     (void)engine;
-    *text = NULL;
+    *chat = (bw_chat_text){0};
     if (strstr(messages_json, "@badtemplate"))
         return bw_fail(err, BW_E_FORMAT, "the template refuses these messages");
     bw_str out = {0};
+    size_t capacity = 0;
     for (const char *at = messages_json; (at = strstr(at, "\"content\":\"")) != NULL;) {
         at += strlen("\"content\":\"");
         size_t n = strcspn(at, "\"");
+        if (!bw_reserve((void **)&chat->literal, &capacity, chat->n_literal + 1, sizeof *chat->literal))
+            return bw_fail_memory(err, 1, "a literal stretch");
+        chat->literal[chat->n_literal++] = (bw_text_span){out.len, out.len + n};
         bw_str_add_bytes(&out, at, n);
         bw_str_add_char(&out, ' ');
     }
@@ -459,8 +468,15 @@ bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_js
         bw_str_add_format(&out, "extra%s ", strstr(extra_json, "tools") ? "-tools" : "");
     if (add_generation_prompt)
         bw_str_add(&out, "assistant:");
-    *text = bw_str_take(&out, text_bytes);
-    return *text ? BW_OK : bw_fail_memory(err, 1, "text");
+    chat->text = bw_str_take(&out, &chat->text_bytes);
+    return chat->text ? BW_OK : bw_fail_memory(err, 1, "text");
+}
+
+void bw_chat_text_free(bw_chat_text *chat)
+{
+    bw_free(chat->text);
+    bw_free(chat->literal);
+    *chat = (bw_chat_text){0};
 }
 
 /* ---- sessions ---- */
@@ -485,6 +501,8 @@ static void read_directives(bw_session *s)
             s->blank = true;
         else if (strcmp(w, "@seed") == 0)
             s->say_seed = true;
+        else if (strcmp(w, "@literal") == 0)
+            s->say_literal = true;
         n += w[0] != '@';
         bw_str_deinit(&word);
     }
@@ -500,6 +518,7 @@ static bw_status fill_session(bw_engine *engine, const bw_request *r, bw_session
                       .n_logprobs = r->n_logprobs,
                       .echo = r->echo_logprobs,
                       .ignore_eos = r->ignore_eos,
+                      .n_literal = r->n_literal,
                       .seed = r->sampling.has_seed ? r->sampling.seed : 4711,
                       .notify = r->notify,
                       .notify_user = r->notify_user};

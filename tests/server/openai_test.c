@@ -148,6 +148,35 @@ static void test_completion(void **state)
     json_decref(v);
 }
 
+/* Where a message's text lies in the prompt reaches the engine, but for a server that was told to read control tokens
+ * there; a raw prompt has no such places. */
+static void test_literal(void **state)
+{
+    (void)state;
+    static const char chat[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"@literal a\"},"
+                               "{\"role\":\"user\",\"content\":\"b\"}],\"max_tokens\":1}";
+    bw_server_options options;
+    bw_server_options_init(&options);
+    options.engine = engine;
+    options.control_tokens_in_messages = true;
+    bw_server *peers_way = NULL;
+    bw_err err = {0};
+    assert_ok(bw_server_start(&options, &peers_way, &err), err);
+    uint16_t own_port = port;
+    for (int i = 0; i < 2; i++) {
+        port = i ? bw_server_port(peers_way) : own_port;
+        json_t *v = ask_json("POST", "/v1/chat/completions", chat, 200);
+        assert_string_equal(text_at(json_object_get(choice_at(v, 0), "message"), "content"),
+                            i ? " literal=0" : " literal=2");
+        json_decref(v);
+    }
+    port = own_port;
+    bw_server_stop(peers_way);
+    json_t *v = ask_json("POST", "/v1/completions", "{\"prompt\":\"@literal a\",\"max_tokens\":1}", 200);
+    assert_string_equal(text_at(choice_at(v, 0), "text"), " literal=0");
+    json_decref(v);
+}
+
 static void test_several(void **state)
 {
     (void)state;
@@ -332,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_literal),
         cmocka_unit_test(test_several),
         cmocka_unit_test(test_completion_logprobs),
         cmocka_unit_test(test_completion_stream),

@@ -1,5 +1,5 @@
 /* tokenizers: ids and texts against Hugging Face's on small trained vocabularies, streaming, special tokens, GGUF and
- * tokenizer.json, hostile input, memory that runs out, linear time. tests/data/tokenizers is made by
+ * tokenizer.json, hostile input, memory that runs out. tests/data/tokenizers is made by
  * tools/fixtures/tokenizer_compare.py. */
 #include "../bw_test.h"
 
@@ -11,69 +11,7 @@
 #include "bw_mem.h"
 #include "bw_rng.h"
 #include "bw_tokenizer.h"
-
-static const char *const families[] = {"gpt-2",     "llama-bpe", "qwen2",     "smollm",  "gpt-4o",
-                                       "llama-spm", "gemma",     "metaspace", "no-bytes"};
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
-static const bw_encode_options plain, parsed = {.parse_special = true},
-                                      both = {.add_special = true, .parse_special = true};
-
-typedef struct blob {
-    unsigned char *data;
-    size_t n, at;
-} blob;
-
-static blob read_file(const char *name, const char *suffix)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s/tokenizers/%s%s", BW_TEST_DATA, name, suffix);
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        fail_msg("cannot open %s", path);
-    blob b = {0};
-    fseek(f, 0, SEEK_END);
-    b.n = (size_t)ftell(f);
-    rewind(f);
-    b.data = malloc(b.n + 1);
-    assert_int_equal(fread(b.data, 1, b.n, f), b.n);
-    b.data[b.n] = 0;
-    fclose(f);
-    return b;
-}
-
-static uint16_t take_u16(blob *b)
-{
-    assert_true(b->at + 2 <= b->n);
-    uint16_t v = (uint16_t)(b->data[b->at] | b->data[b->at + 1] << 8);
-    b->at += 2;
-    return v;
-}
-
-static const char *take_bytes(blob *b, size_t n)
-{
-    assert_true(b->at + n <= b->n);
-    b->at += n;
-    return (const char *)b->data + b->at - n;
-}
-
-static bw_tokenizer *load_json(const char *json, size_t n, const char *config, const char *generation)
-{
-    bw_err err = {0};
-    bw_tokenizer *t;
-    assert_ok(bw_tokenizer_from_json(json, n, config, config ? strlen(config) : 0, generation,
-                                     generation ? strlen(generation) : 0, "tokenizer.json", &t, &err),
-              err);
-    return t;
-}
-
-static bw_tokenizer *load_family(const char *name)
-{
-    blob json = read_file(name, ".json");
-    bw_tokenizer *t = load_json((char *)json.data, json.n, NULL, NULL);
-    free(json.data);
-    return t;
-}
+#include "families.h"
 
 /* Decoding token by token: every step's text so far is a prefix of whole characters; the end equals decode. */
 static void check_stream(const bw_tokenizer *t, const int32_t *ids, size_t n, bool show_special)
@@ -540,57 +478,6 @@ static void refused_json(void **state)
     try_json(deep, sizeof deep);
 }
 
-static bw_status split_with(const char *regex, char letter, size_t n_bytes, bw_err *err)
-{
-    char json[400];
-    int n = snprintf(json, sizeof json,
-                     "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", "
-                     "\"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"%s\"}}}",
-                     regex);
-    bw_tokenizer *t = load_json(json, (size_t)n, NULL, NULL);
-    char *text = malloc(n_bytes);
-    memset(text, letter, n_bytes);
-    int32_t *ids = NULL;
-    size_t n_ids = 0;
-    *err = (bw_err){0};
-    bw_status status = bw_tokenizer_encode(t, text, n_bytes, &plain, &ids, &n_ids, err);
-    bw_free(ids);
-    free(text);
-    bw_tokenizer_free(t);
-    return status;
-}
-
-/* Regular expressions whose time grows faster than the text stop with an error, however little one match takes. */
-static void slow_regex(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *regex;
-        size_t n_bytes;
-    } slow[] = {
-        {"(a+a+)+[^a]", 200}, {"(?:a|aa){1,13}c|a", 40000},
-        {"a*c|a", 160000}, /* few steps in each match, but each runs over all the text */
-        {"a*[cd]", 2000000},  {"(?:a*b|a*c|a*d)|a(?=a*)", 100000},
-    };
-    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
-        bw_err err;
-        clock_t start = clock();
-        bw_status status = split_with(slow[i].regex, 'a', slow[i].n_bytes, &err);
-        double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-        if (status != BW_E_UNSUPPORTED || !strstr(err.text, "too many steps"))
-            fail_msg("%s: status %d, '%s'", slow[i].regex, (int)status, err.text);
-        if (seconds > 15) /* under one, but for sanitizers */
-            fail_msg("%s: %.1f s for %zu bytes", slow[i].regex, seconds, slow[i].n_bytes);
-    }
-    static const char *const good[] = {"\\\\s+(?!\\\\S)|\\\\s+", "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+|a+",
-                                       "[a-z]*[A-Z]+|[a-z]+|\\\\s+"};
-    for (size_t i = 0; i < 3; i++)
-        for (const char *letter = "a \n"; *letter; letter++) {
-            bw_err err;
-            assert_ok(split_with(good[i], *letter, 2000000, &err), err);
-        }
-}
-
 /* The n-th allocation fails, for every n. */
 static void no_memory(void **state)
 {
@@ -650,87 +537,6 @@ static void no_memory_gguf(void **state)
     }
 }
 
-/* A limit lets through what keeps it, stops all else, and stops a text that is far too long before it was encoded. */
-static void most_tokens(void **state)
-{
-    (void)state;
-    blob texts = read_file("texts", ".bin");
-    bw_str large = {0};
-    while (large.len < 1000000)
-        bw_str_add(&large, "aaaa");
-    for (int f = 0; f < N_FAMILIES; f++) {
-        bw_tokenizer *t = load_family(families[f]);
-        for (texts.at = 0; texts.at < texts.n;) {
-            size_t text_n = take_u16(&texts), n = 0, n_limited = 0;
-            const char *text = take_bytes(&texts, text_n);
-            int32_t *ids = NULL, *limited = NULL;
-            bw_err err = {0};
-            assert_ok(bw_tokenizer_encode(t, text, text_n, &both, &ids, &n, &err), err);
-            bw_encode_options o = both;
-            o.max_tokens = n;
-            if (n > 0) {
-                assert_ok(bw_tokenizer_encode(t, text, text_n, &o, &limited, &n_limited, &err), err);
-                assert_int_equal(n_limited, n);
-                assert_memory_equal(limited, ids, n * sizeof *ids);
-            }
-            bw_free(ids);
-            bw_free(limited);
-            limited = NULL;
-            n_limited = 0;
-            o.max_tokens = n > 1 ? n - 1 : 1;
-            bw_status status = bw_tokenizer_encode(t, text, text_n, &o, &limited, &n_limited, &err);
-            assert_int_equal(status, n > 1 ? BW_E_RANGE : BW_OK);
-            if (n > 1) {
-                assert_null(limited);
-                assert_int_equal(n_limited, 0);
-                assert_non_null(strstr(err.text, "tokens"));
-            }
-            bw_free(limited);
-        }
-        int32_t *ids = NULL;
-        size_t n = 0;
-        bw_err err = {0};
-        bw_encode_options o = {.max_tokens = 4096};
-        int64_t before = bw_mem_count();
-        assert_int_equal(bw_tokenizer_encode(t, large.data, large.len, &o, &ids, &n, &err), BW_E_RANGE);
-        static const char *const unchanged[] = {"gpt-2", "llama-bpe", "smollm", "gpt-4o"};
-        for (int k = 0; k < 4; k++) /* no normaliser: refused before anything was done */
-            if (strcmp(families[f], unchanged[k]) == 0)
-                assert_int_equal(bw_mem_count(), before);
-        bw_tokenizer_free(t);
-    }
-    bw_str_deinit(&large);
-    free(texts.data);
-}
-
-/* Twice the text takes about twice the time, also for one endless word and one endless stretch of marks. */
-static void linear_time(void **state)
-{
-    (void)state;
-    static const char *const pieces[] = {"a",  "A",      "the quick brown fox 123 ", "e\xCC\x81\xCC\xA7", " ", "\n",
-                                         "好", "<|begin"};
-    for (int f = 0; f < N_FAMILIES; f++) {
-        bw_tokenizer *t = load_family(families[f]);
-        for (int p = 0; p < 8; p++) {
-            bw_str text = {0};
-            bool through_regex = strcmp(families[f], "gpt-4o") == 0 && strlen(pieces[p]) == 1;
-            while (text.len < (through_regex ? 1500000u : 200000u))
-                bw_str_add(&text, pieces[p]);
-            bw_err err = {0};
-            int32_t *ids = NULL;
-            size_t n = 0;
-            clock_t start = clock();
-            assert_ok(bw_tokenizer_encode(t, text.data, text.len, &parsed, &ids, &n, &err), err);
-            double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-            if (seconds > 5) /* quadratic would be minutes; sanitizers are slow */
-                fail_msg("%s: %zu bytes of '%s' took %.1f s", families[f], text.len, pieces[p], seconds);
-            bw_free(ids);
-            bw_str_deinit(&text);
-        }
-        bw_tokenizer_free(t);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -743,11 +549,8 @@ int main(void)
         cmocka_unit_test(gguf_bpe),
         cmocka_unit_test(mutated_json),
         cmocka_unit_test(refused_json),
-        cmocka_unit_test(slow_regex),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(no_memory_gguf),
-        cmocka_unit_test(most_tokens),
-        cmocka_unit_test(linear_time),
     };
     if (getenv("BW_TEST_ONLY"))
         cmocka_set_test_filter(getenv("BW_TEST_ONLY"));

@@ -301,7 +301,10 @@ static bool global_strftime(jinja_runtime *rt, jinja_value self, jinja_value *ar
     size_t len = gmtime_r(&now, &tm) ? strftime(text, sizeof text, pattern, &tm) : 0;
     if (len == 0)
         return jinja_fail(rt, BW_E_RANGE, "strftime_now() gives too much text");
-    return jinja_new_string(rt, text + 1, len - 1, out);
+    jinja_text made = {0};
+    bw_str_add_bytes(&made.str, text + 1, len - 1);
+    jinja_text_claim(&made, 0, format);
+    return jinja_finish_string(rt, &made, out);
 }
 
 const jinja_builtin jinja_globals[] = {

@@ -115,11 +115,11 @@ static bool eval_compare(jinja_runtime *rt, const jinja_node *node, jinja_scope 
 
 static bool eval_concat(jinja_runtime *rt, const jinja_node *node, jinja_scope *scope, jinja_value *out)
 {
-    bw_str text = {0};
+    jinja_text text = {0};
     for (size_t i = 0; i < node->n_list; i++) {
         jinja_value v;
         if (!jinja_eval(rt, node->list[i], scope, &v) || !jinja_add_str(rt, v, &text)) {
-            bw_str_deinit(&text);
+            jinja_text_deinit(&text);
             return false;
         }
     }

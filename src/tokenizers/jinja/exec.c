@@ -9,12 +9,12 @@ static jinja_flow flow(bool ok)
 
 jinja_flow jinja_capture(jinja_runtime *rt, const jinja_node *body, jinja_scope *scope, jinja_value *out)
 {
-    bw_str text = {0}, *outer = rt->out;
+    jinja_text text = {0}, *outer = rt->out;
     rt->out = &text;
     jinja_flow f = jinja_exec(rt, body, scope);
     rt->out = outer;
     if (f != JINJA_GO) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return f;
     }
     return flow(jinja_finish_string(rt, &text, out));
@@ -113,13 +113,13 @@ bool jinja_call_loop(jinja_runtime *rt, const jinja_loop *loop, jinja_value item
         return jinja_fail(rt, BW_E_ARG, "a loop must be marked \"recursive\" to be called");
     if (!jinja_enter(rt))
         return false;
-    bw_str text = {0}, *outer = rt->out;
+    jinja_text text = {0}, *outer = rt->out;
     rt->out = &text;
     jinja_flow f = run_loop(rt, loop->node, loop->scope, items, loop->depth0 + 1);
     rt->out = outer;
     jinja_leave(rt);
     if (f != JINJA_GO) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return f == JINJA_FAILED ? false : jinja_fail(rt, BW_E_ARG, "break or continue left a recursive loop");
     }
     return jinja_finish_string(rt, &text, out);
@@ -163,9 +163,9 @@ static jinja_flow filtered(jinja_runtime *rt, const jinja_node *body, const jinj
 static bool emit_value(jinja_runtime *rt, jinja_value v)
 {
     if (v.kind == JINJA_STRING)
-        return jinja_emit(rt, v.s->data, v.s->n_bytes);
+        return jinja_emit(rt, v.s);
     jinja_value s;
-    return jinja_str(rt, v, &s) && jinja_emit(rt, s.s->data, s.s->n_bytes);
+    return jinja_str(rt, v, &s) && jinja_emit(rt, s.s);
 }
 
 static jinja_flow exec_output(jinja_runtime *rt, const jinja_node *node, jinja_scope *scope)
@@ -323,7 +323,7 @@ static jinja_flow exec_node(jinja_runtime *rt, const jinja_node *node, jinja_sco
     jinja_flow f;
     switch (node->kind) {
     case JINJA_N_TEXT:
-        return flow(jinja_emit(rt, node->value.s->data, node->value.s->n_bytes));
+        return flow(jinja_emit(rt, node->value.s));
     case JINJA_N_OUTPUT:
         return exec_output(rt, node, scope);
     case JINJA_N_FOR:

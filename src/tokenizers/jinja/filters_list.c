@@ -13,10 +13,10 @@ static bool lower_case(jinja_runtime *rt, jinja_value *v)
 {
     if (v->kind != JINJA_STRING)
         return true;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_charge(rt, v->s->n_bytes / 8))
         return false;
-    jinja_add_case(&text, v->s->data, v->s->n_bytes, JINJA_LOWER);
+    jinja_add_case(&text, v->s, 0, v->s->n_bytes, JINJA_LOWER);
     return jinja_finish_string(rt, &text, v);
 }
 
@@ -371,17 +371,17 @@ FILTER(do_join)
 {
     const jinja_list *items;
     getter g = {.attribute = arg[1]};
-    bw_str text = {0};
+    jinja_text text = {0};
     jinja_value separator = {0};
     if (!jinja_items(rt, v, &items) || (arg[0].kind != JINJA_MISSING && !jinja_str(rt, arg[0], &separator)))
         return false;
     for (size_t i = 0; i < items->n; i++) {
         jinja_value item;
         if (i && separator.kind == JINJA_STRING)
-            bw_str_add_bytes(&text, separator.s->data, separator.s->n_bytes);
+            jinja_text_add(&text, separator.s, 0, separator.s->n_bytes);
         if (!get(rt, &g, items->items[i], &item) || !jinja_add_str(rt, item, &text) ||
             !jinja_charge(rt, 1 + (separator.kind == JINJA_STRING ? separator.s->n_bytes / 64 : 0))) {
-            bw_str_deinit(&text);
+            jinja_text_deinit(&text);
             return false;
         }
     }

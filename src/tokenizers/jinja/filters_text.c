@@ -7,19 +7,19 @@
 
 #define FILTER(name) static bool name(jinja_runtime *rt, jinja_value v, jinja_value *arg, jinja_value *out)
 
-static bool fail_text(bw_str *text)
+static bool fail_text(jinja_text *text)
 {
-    bw_str_deinit(text);
+    jinja_text_deinit(text);
     return false;
 }
 
 static bool to_case(jinja_runtime *rt, jinja_value v, jinja_case how, jinja_value *out)
 {
     jinja_value s;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_str(rt, v, &s) || !jinja_charge(rt, s.s->n_bytes / 8))
         return false;
-    jinja_add_case(&text, s.s->data, s.s->n_bytes, how);
+    jinja_add_case(&text, s.s, 0, s.s->n_bytes, how);
     return jinja_give(rt, &text, s.s, out);
 }
 
@@ -46,7 +46,7 @@ FILTER(do_title)
 {
     (void)arg;
     jinja_value s;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_str(rt, v, &s) || !jinja_charge(rt, s.s->n_bytes / 8))
         return false;
     const char *data = s.s->data;
@@ -60,8 +60,8 @@ FILTER(do_title)
                 break;
             end += k;
         }
-        jinja_add_case(&text, data + i, first, JINJA_UPPER);
-        jinja_add_case(&text, data + i + first, end - i - first, JINJA_LOWER);
+        jinja_add_case(&text, s.s, i, first, JINJA_UPPER);
+        jinja_add_case(&text, s.s, i + first, end - i - first, JINJA_LOWER);
         i = end;
     }
     return jinja_finish_string(rt, &text, out);
@@ -88,7 +88,7 @@ FILTER(do_safe)
 FILTER(do_escape)
 {
     (void)arg;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_add_escaped(rt, v, &text))
         return fail_text(&text);
     return jinja_finish_string(rt, &text, out) && jinja_mark(rt, *out, true, out);
@@ -105,7 +105,7 @@ FILTER(do_replace)
 {
     jinja_value s, old, fresh;
     int64_t count;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (arg[2].kind == JINJA_NONE)
         arg[2].kind = JINJA_MISSING;
     if (!jinja_str(rt, v, &s) || !jinja_str(rt, arg[0], &old) || !jinja_str(rt, arg[1], &fresh) ||
@@ -136,12 +136,12 @@ FILTER(do_indent)
         return jinja_fail(rt, BW_E_RANGE, "an indentation of %lld is too large", (long long)width);
     jinja_value newline, with_newline, pad;
     jinja_list *lines;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (arg[0].kind == JINJA_STRING) {
         pad = arg[0];
     } else {
         for (int64_t i = 0; i < width; i++)
-            bw_str_add_char(&text, ' ');
+            bw_str_add_char(&text.str, ' ');
         if (!jinja_finish_string(rt, &text, &pad))
             return false;
     }
@@ -153,11 +153,11 @@ FILTER(do_indent)
     for (size_t i = 0; i < lines->n; i++) {
         const jinja_string *line = lines->items[i].s;
         if (i)
-            bw_str_add_char(&text, '\n');
+            bw_str_add_char(&text.str, '\n');
         if (i ? blank || line->n_bytes : first)
-            bw_str_add_bytes(&text, pad.s->data, pad.s->n_bytes);
-        bw_str_add_bytes(&text, line->data, line->n_bytes);
-        if (text.len > JINJA_MAX_OUTPUT || !jinja_charge(rt, 1 + pad.s->n_bytes / 64)) {
+            jinja_text_add(&text, pad.s, 0, pad.s->n_bytes);
+        jinja_text_add(&text, line, 0, line->n_bytes);
+        if (text.str.len > JINJA_MAX_OUTPUT || !jinja_charge(rt, 1 + pad.s->n_bytes / 64)) {
             jinja_fail(rt, BW_E_RANGE, "indent gives more than %zu bytes", JINJA_MAX_OUTPUT);
             return fail_text(&text);
         }
@@ -190,9 +190,9 @@ FILTER(do_truncate)
         const char *space = keep ? memrchr(v.s->data, ' ', keep) : NULL;
         keep = space ? (size_t)(space - v.s->data) : keep;
     }
-    bw_str text = {0};
-    bw_str_add_bytes(&text, v.s->data, keep);
-    bw_str_add_bytes(&text, end.s->data, end.s->n_bytes);
+    jinja_text text = {0};
+    jinja_text_add(&text, v.s, 0, keep);
+    jinja_text_add(&text, end.s, 0, end.s->n_bytes);
     return jinja_give(rt, &text, v.s, out);
 }
 
@@ -236,27 +236,29 @@ static bool do_format(jinja_runtime *rt, jinja_value v, const jinja_args *args, 
     return jinja_percent(rt, s.s, values, out);
 }
 
-static bool add_quoted(jinja_runtime *rt, jinja_value v, bool query, bw_str *out)
+static bool add_quoted(jinja_runtime *rt, jinja_value v, bool query, jinja_text *out)
 {
+    size_t from = out->str.len;
     jinja_value s;
     if (!jinja_str(rt, v, &s) || !jinja_charge(rt, s.s->n_bytes / 8))
         return false;
     for (size_t i = 0; i < s.s->n_bytes; i++) {
         unsigned char c = (unsigned char)s.s->data[i];
         if (isalnum(c) || (c && strchr("_.-~", c)) || (c == '/' && !query))
-            bw_str_add_char(out, (char)c);
+            bw_str_add_char(&out->str, (char)c);
         else if (c == ' ' && query)
-            bw_str_add_char(out, '+');
+            bw_str_add_char(&out->str, '+');
         else
-            bw_str_add_format(out, "%%%02X", c);
+            bw_str_add_format(&out->str, "%%%02X", c);
     }
+    jinja_text_claim(out, from, s.s);
     return true;
 }
 
 FILTER(do_urlencode)
 {
     (void)arg;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (v.kind == JINJA_STRING || !jinja_iterable(v)) {
         if (!add_quoted(rt, v, false, &text))
             return fail_text(&text);
@@ -272,12 +274,12 @@ FILTER(do_urlencode)
         return false;
     for (size_t i = 0; i < items->n; i++) {
         if (i)
-            bw_str_add_char(&text, '&');
+            bw_str_add_char(&text.str, '&');
         bool ok = jinja_items(rt, items->items[i], &pair) &&
                   (pair->n == 2 || jinja_fail(rt, BW_E_ARG, "urlencode needs pairs"));
         if (!ok || !add_quoted(rt, pair->items[0], true, &text))
             return fail_text(&text);
-        bw_str_add_char(&text, '=');
+        bw_str_add_char(&text.str, '=');
         if (!add_quoted(rt, pair->items[1], true, &text))
             return fail_text(&text);
     }
@@ -303,10 +305,10 @@ FILTER(do_tojson)
         indent = spaces;
     }
     char separators[2][32];
+    const jinja_list *pair = NULL;
     if (indent)
         item = ",";
     if (arg[2].kind != JINJA_MISSING && arg[2].kind != JINJA_NONE) {
-        const jinja_list *pair;
         if (!jinja_items(rt, arg[2], &pair))
             return false;
         for (size_t i = 0; i < 2; i++) {
@@ -317,9 +319,13 @@ FILTER(do_tojson)
         item = separators[0];
         colon = separators[1];
     }
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_tojson(rt, v, jinja_truth(arg[0]), indent, item, colon, jinja_truth(arg[3]), 0, &text))
         return fail_text(&text);
+    if (arg[1].kind == JINJA_STRING) /* what stands between the values */
+        jinja_text_claim(&text, 0, arg[1].s);
+    for (size_t i = 0; pair && i < 2; i++)
+        jinja_text_claim(&text, 0, pair->items[i].s);
     return jinja_finish_string(rt, &text, out);
 }
 

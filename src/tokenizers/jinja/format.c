@@ -22,26 +22,27 @@ static bool bad(jinja_runtime *rt, const char *what)
 }
 
 /* prefix (sign, 0x) and body, filled up to the width. */
-static void add_padded(bw_str *out, const spec *s, const char *prefix, const char *body, size_t n_bytes, bool number)
+static void add_padded(jinja_text *out, const spec *s, const char *prefix, const char *body, size_t n_bytes,
+                       bool number)
 {
     size_t have = strlen(prefix) + jinja_count_chars(body, n_bytes);
     size_t pad = s->width > 0 && (size_t)s->width > have ? (size_t)s->width - have : 0;
     char align = s->align ? s->align : number ? '>' : '<';
     size_t left = align == '>' ? pad : align == '^' ? pad / 2 : 0;
     for (size_t i = 0; i < left; i++)
-        bw_str_add(out, s->fill);
-    bw_str_add(out, prefix);
+        bw_str_add(&out->str, s->fill);
+    bw_str_add(&out->str, prefix);
     if (align == '=')
         for (size_t i = 0; i < pad; i++)
-            bw_str_add(out, s->fill);
-    bw_str_add_bytes(out, body, n_bytes);
+            bw_str_add(&out->str, s->fill);
+    bw_str_add_bytes(&out->str, body, n_bytes);
     if (align == '<' || align == '^')
         for (size_t i = left; i < pad; i++)
-            bw_str_add(out, s->fill);
+            bw_str_add(&out->str, s->fill);
 }
 
 /* Put separators into the digits at the front of text; width: with zero padding, the digits fill this many columns. */
-static void group_digits(const char *text, char separator, int every, int64_t fill_to, bw_str *out)
+static void group_digits(const char *text, char separator, int every, int64_t fill_to, jinja_text *out)
 {
     size_t n = strspn(text, every == 4 ? "0123456789abcdefABCDEF" : "0123456789"), rest = strlen(text) - n;
     size_t zeros = 0;
@@ -49,13 +50,13 @@ static void group_digits(const char *text, char separator, int every, int64_t fi
         zeros++;
     for (size_t i = 0; i < n + zeros; i++) {
         if (i && (n + zeros - i) % (size_t)every == 0)
-            bw_str_add_char(out, separator);
-        bw_str_add_char(out, i < zeros ? '0' : text[i - zeros]);
+            bw_str_add_char(&out->str, separator);
+        bw_str_add_char(&out->str, i < zeros ? '0' : text[i - zeros]);
     }
-    bw_str_add(out, text + n);
+    bw_str_add(&out->str, text + n);
 }
 
-static bool add_number(const spec *s, bool negative, const char *mark, const char *digits, int every, bw_str *out)
+static bool add_number(const spec *s, bool negative, const char *mark, const char *digits, int every, jinja_text *out)
 {
     char prefix[4];
     snprintf(prefix, sizeof prefix, "%s%s", negative ? "-" : s->sign == '+' ? "+" : s->sign == ' ' ? " " : "", mark);
@@ -63,17 +64,17 @@ static bool add_number(const spec *s, bool negative, const char *mark, const cha
         add_padded(out, s, prefix, digits, strlen(digits), true);
         return true;
     }
-    bw_str grouped = {0};
+    jinja_text grouped = {0};
     int64_t fill_to = s->align == '=' && s->fill[0] == '0' ? s->width - (int64_t)strlen(prefix) : 0;
     group_digits(digits, s->group, every, fill_to, &grouped);
-    bool ok = !grouped.failed;
+    bool ok = !grouped.str.failed;
     if (ok)
-        add_padded(out, s, prefix, grouped.data ? grouped.data : "", grouped.len, true);
-    bw_str_deinit(&grouped);
+        add_padded(out, s, prefix, grouped.str.data ? grouped.str.data : "", grouped.str.len, true);
+    jinja_text_deinit(&grouped);
     return ok;
 }
 
-static bool add_int(jinja_runtime *rt, const spec *s, int64_t i, bw_str *out)
+static bool add_int(jinja_runtime *rt, const spec *s, int64_t i, jinja_text *out)
 {
     char digits[80];
     uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
@@ -112,22 +113,22 @@ static bool add_int(jinja_runtime *rt, const spec *s, int64_t i, bw_str *out)
                       *mark || s->type == 'x' || s->type == 'X' || s->type == 'o' || s->type == 'b' ? 4 : 3, out);
 }
 
-static bool add_float(jinja_runtime *rt, const spec *s, double f, bw_str *out)
+static bool add_float(jinja_runtime *rt, const spec *s, double f, jinja_text *out)
 {
-    bw_str digits = {0};
+    jinja_text digits = {0};
     int64_t precision = s->precision;
     char type = s->type;
     double magnitude = fabs(f);
     if (precision > 400)
         return bad(rt, "the precision is larger than 400");
     if (isnan(f) || isinf(f)) {
-        bw_str_add(&digits, isnan(f) ? "nan" : "inf");
-        for (size_t i = 0; i < digits.len && type >= 'A' && type <= 'Z'; i++)
-            digits.data[i] = (char)(digits.data[i] - 32);
+        bw_str_add(&digits.str, isnan(f) ? "nan" : "inf");
+        for (size_t i = 0; i < digits.str.len && type >= 'A' && type <= 'Z'; i++)
+            digits.str.data[i] = (char)(digits.str.data[i] - 32);
         if (type == '%')
-            bw_str_add_char(&digits, '%');
+            bw_str_add_char(&digits.str, '%');
     } else if (type == 0 && precision < 0) {
-        jinja_add_float(&digits, magnitude);
+        jinja_add_float(&digits.str, magnitude);
     } else if (type == 0) {
         /* like g, but with at least one digit after the point */
         char text[500];
@@ -135,14 +136,14 @@ static bool add_float(jinja_runtime *rt, const spec *s, double f, bw_str *out)
         snprintf(text, sizeof text, "%.*e", p - 1, magnitude);
         int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
         snprintf(text, sizeof text, "%.*g", p, magnitude);
-        bw_str_add(&digits, text);
+        bw_str_add(&digits.str, text);
         if (exponent >= -4 && exponent < p - 1 && !strchr(text, '.'))
-            bw_str_add(&digits, ".0");
+            bw_str_add(&digits.str, ".0");
         else if (exponent == p - 1 && !strchr(text, '.') && !strchr(text, 'e')) {
             /* Python's repr-like style switches to an exponent one digit earlier */
-            bw_str_clear(&digits);
+            bw_str_clear(&digits.str);
             snprintf(text, sizeof text, "%.*e", p - 1, magnitude);
-            bw_str_add(&digits, text);
+            bw_str_add(&digits.str, text);
         }
     } else {
         char text[900];
@@ -167,21 +168,28 @@ static bool add_float(jinja_runtime *rt, const spec *s, double f, bw_str *out)
             format = s->alternate ? "%#.*f" : "%.*f";
         }
         snprintf(text, sizeof text, format, p, value);
-        bw_str_add(&digits, text);
+        bw_str_add(&digits.str, text);
         if (type == '%')
-            bw_str_add_char(&digits, '%');
+            bw_str_add_char(&digits.str, '%');
     }
-    bool ok = !digits.failed && add_number(s, signbit(f) && !isnan(f), "", digits.data ? digits.data : "", 3, out);
-    bw_str_deinit(&digits);
+    bool ok = !digits.str.failed &&
+              add_number(s, signbit(f) && !isnan(f), "", digits.str.data ? digits.str.data : "", 3, out);
+    jinja_text_deinit(&digits);
     return ok || jinja_fail_memory(rt, 64);
 }
 
-static bool add_text(const spec *s, const jinja_string *text, bw_str *out)
+static bool add_text(const spec *s, const jinja_string *text, jinja_text *out)
 {
     size_t n = text->n_bytes;
     if (s->precision >= 0)
         n = jinja_byte_offset(text, (size_t)s->precision);
+    size_t from = out->str.len;
+    if (s->width <= 0 || (size_t)s->width <= jinja_count_chars(text->data, n)) {
+        jinja_text_add(out, text, 0, n);
+        return true;
+    }
     add_padded(out, s, "", text->data, n, false);
+    jinja_text_claim(out, from, text);
     return true;
 }
 
@@ -198,7 +206,7 @@ static size_t number_at(const jinja_string *f, size_t i, int64_t *out)
     return i;
 }
 
-static bool percent_value(jinja_runtime *rt, spec *s, jinja_value v, bw_str *out)
+static bool percent_value(jinja_runtime *rt, spec *s, jinja_value v, jinja_text *out)
 {
     int64_t i;
     jinja_value text;
@@ -206,12 +214,12 @@ static bool percent_value(jinja_runtime *rt, spec *s, jinja_value v, bw_str *out
     case 's':
     case 'r':
     case 'a': {
-        bw_str repr = {0};
+        jinja_text repr = {0};
         if (s->type == 's') {
             if (!jinja_str(rt, v, &text))
                 return false;
         } else if (!jinja_add_repr(rt, v, &repr) || !jinja_finish_string(rt, &repr, &text)) {
-            bw_str_deinit(&repr);
+            jinja_text_deinit(&repr);
             return false;
         }
         if (s->type == 'a' && text.s->n_bytes != text.s->n_chars)
@@ -257,7 +265,7 @@ static bool percent_value(jinja_runtime *rt, spec *s, jinja_value v, bw_str *out
     if (s->precision < 0)
         return add_int(rt, s, i, out);
     spec digits = *s;
-    bw_str body = {0};
+    jinja_text body = {0};
     if (s->precision > 400)
         return bad(rt, "the precision is larger than 400");
     digits.width = s->precision + (i < 0 || s->sign);
@@ -268,8 +276,8 @@ static bool percent_value(jinja_runtime *rt, spec *s, jinja_value v, bw_str *out
         memcpy(s->fill, " ", 2);
     s->align = s->align == '<' ? '<' : '>';
     if (ok)
-        add_padded(out, s, "", body.data ? body.data : "", body.len, true);
-    bw_str_deinit(&body);
+        add_padded(out, s, "", body.str.data ? body.str.data : "", body.str.len, true);
+    jinja_text_deinit(&body);
     return ok;
 }
 
@@ -305,7 +313,7 @@ static bool percent_star(jinja_runtime *rt, percent_source *from, const jinja_st
 }
 
 /* The conversion after the '%' at *i. */
-static bool percent_one(jinja_runtime *rt, percent_source *from, const jinja_string *f, size_t *i, bw_str *out)
+static bool percent_one(jinja_runtime *rt, percent_source *from, const jinja_string *f, size_t *i, jinja_text *out)
 {
     spec s = {.fill = " ", .precision = -1, .align = '>'};
     jinja_value v = {0}, key;
@@ -359,7 +367,7 @@ static bool percent_one(jinja_runtime *rt, percent_source *from, const jinja_str
     if (s.width > MAX_WIDTH)
         return bad(rt, "a width is too large");
     if (s.type == '%') {
-        bw_str_add_char(out, '%');
+        bw_str_add_char(&out->str, '%');
         return true;
     }
     if (v.kind == JINJA_MISSING && !percent_next(rt, from, &v))
@@ -370,14 +378,14 @@ static bool percent_one(jinja_runtime *rt, percent_source *from, const jinja_str
 bool jinja_percent(jinja_runtime *rt, const jinja_string *f, jinja_value values, jinja_value *out)
 {
     percent_source from = {.values = values};
-    bw_str text = {0};
+    jinja_text text = {0};
     size_t i = 0;
     bool ok = jinja_charge(rt, f->n_bytes / 16);
     while (ok && i < f->n_bytes) {
-        if (text.len > JINJA_MAX_OUTPUT)
+        if (text.str.len > JINJA_MAX_OUTPUT)
             ok = jinja_fail(rt, BW_E_RANGE, "formatting gives more than %zu bytes", JINJA_MAX_OUTPUT);
         else if (f->data[i] != '%')
-            bw_str_add_char(&text, f->data[i++]);
+            jinja_text_add(&text, f, i++, 1);
         else {
             i++;
             ok = percent_one(rt, &from, f, &i, &text);
@@ -387,7 +395,7 @@ bool jinja_percent(jinja_runtime *rt, const jinja_string *f, jinja_value values,
         from.next < (values.kind == JINJA_TUPLE ? values.list->n : 1))
         ok = bad(rt, "there are more values than conversions");
     if (!ok) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return false;
     }
     return jinja_give(rt, &text, f, out);
@@ -443,7 +451,7 @@ static bool parse_spec(jinja_runtime *rt, const jinja_string *f, spec *s)
     return jinja_charge(rt, 1 + (size_t)s->width / 64);
 }
 
-static bool format_value(jinja_runtime *rt, jinja_value v, const jinja_string *how, bw_str *out)
+static bool format_value(jinja_runtime *rt, jinja_value v, const jinja_string *how, jinja_text *out)
 {
     spec s;
     int64_t i;
@@ -474,6 +482,7 @@ static bool format_value(jinja_runtime *rt, jinja_value v, const jinja_string *h
 }
 
 typedef struct format_state {
+    const jinja_string *format;
     const jinja_args *args;
     int64_t next; /* the number of the next {}; -1 after a numbered one */
     bool numbered;
@@ -542,9 +551,9 @@ static bool field_value(jinja_runtime *rt, format_state *st, const char *name, s
     return true;
 }
 
-static bool format_text(jinja_runtime *rt, format_state *st, const char *f, size_t n, int depth, bw_str *out);
+static bool format_text(jinja_runtime *rt, format_state *st, const char *f, size_t n, int depth, jinja_text *out);
 
-static bool format_field(jinja_runtime *rt, format_state *st, const char *f, size_t n, int depth, bw_str *out)
+static bool format_field(jinja_runtime *rt, format_state *st, const char *f, size_t n, int depth, jinja_text *out)
 {
     size_t name = 0;
     int brackets = 0;
@@ -563,9 +572,9 @@ static bool format_field(jinja_runtime *rt, format_state *st, const char *f, siz
         i += 2;
         if ((i < n && f[i] != ':') || !conversion || !strchr("sra", conversion))
             return bad(rt, "the conversion after ! must be s, r or a");
-        bw_str text = {0};
+        jinja_text text = {0};
         if (!(conversion == 's' ? jinja_add_str : jinja_add_repr)(rt, v, &text)) {
-            bw_str_deinit(&text);
+            jinja_text_deinit(&text);
             return false;
         }
         if (!jinja_finish_string(rt, &text, &v))
@@ -573,26 +582,30 @@ static bool format_field(jinja_runtime *rt, format_state *st, const char *f, siz
         if (conversion == 'a' && v.s->n_bytes != v.s->n_chars)
             return jinja_fail(rt, BW_E_UNSUPPORTED, "!a of text beyond ASCII is not supported");
     }
-    bw_str spec_text = {0};
+    jinja_text spec_text = {0};
     if (i < n && !format_text(rt, st, f + i + 1, n - i - 1, depth + 1, &spec_text)) {
-        bw_str_deinit(&spec_text);
+        jinja_text_deinit(&spec_text);
         return false;
     }
-    return jinja_finish_string(rt, &spec_text, &how) && format_value(rt, v, how.s, out);
+    size_t from = out->str.len;
+    if (!jinja_finish_string(rt, &spec_text, &how) || !format_value(rt, v, how.s, out))
+        return false;
+    jinja_text_claim(out, from, how.s); /* it may say with what to fill up */
+    return true;
 }
 
-static bool format_text(jinja_runtime *rt, format_state *st, const char *f, size_t n, int depth, bw_str *out)
+static bool format_text(jinja_runtime *rt, format_state *st, const char *f, size_t n, int depth, jinja_text *out)
 {
     if (depth > 2)
         return bad(rt, "fields are nested too deeply");
     for (size_t i = 0; i < n; i++) {
         char c = f[i];
         if ((c != '{' && c != '}') || (c == '}' && depth > 1)) {
-            bw_str_add_char(out, c);
+            jinja_text_add(out, st->format, (size_t)(f - st->format->data) + i, 1);
             continue;
         }
         if (i + 1 < n && f[i + 1] == c) {
-            bw_str_add_char(out, c);
+            jinja_text_add(out, st->format, (size_t)(f - st->format->data) + i, 1);
             i++;
             continue;
         }
@@ -609,7 +622,7 @@ static bool format_text(jinja_runtime *rt, format_state *st, const char *f, size
             return bad(rt, "a { without }");
         if (!jinja_charge(rt, 1) || !format_field(rt, st, f + begin, i - begin, depth, out))
             return false;
-        if (out->len > JINJA_MAX_OUTPUT)
+        if (out->str.len > JINJA_MAX_OUTPUT)
             return jinja_fail(rt, BW_E_RANGE, "formatting gives more than %zu bytes", JINJA_MAX_OUTPUT);
     }
     return true;
@@ -617,10 +630,10 @@ static bool format_text(jinja_runtime *rt, format_state *st, const char *f, size
 
 bool jinja_format(jinja_runtime *rt, const jinja_string *f, const jinja_args *args, jinja_value *out)
 {
-    format_state st = {.args = args};
-    bw_str text = {0};
+    format_state st = {.format = f, .args = args};
+    jinja_text text = {0};
     if (!jinja_charge(rt, f->n_bytes / 16) || !format_text(rt, &st, f->data, f->n_bytes, 1, &text)) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return false;
     }
     return jinja_give(rt, &text, f, out);

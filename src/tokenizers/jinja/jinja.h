@@ -52,7 +52,16 @@ typedef struct jinja_string {
     size_t n_bytes;
     size_t n_chars; /* code points; equal to n_bytes exactly when all is ASCII */
     bool markup;    /* result of |safe or |escape */
+    bool request;   /* some of it came with the request; the rest, and all else, is the template's or the engine's */
+    const char
+        *origin; /* [n_bytes], 1 where a byte came with the request; NULL = all of it or, without `request`, none */
 } jinja_string;
+
+/* Text in the making, with the origin of each byte. What is added to str alone counts as the template's. */
+typedef struct jinja_text {
+    bw_str str;
+    bw_str origin; /* at most as long as str; bytes that it does not have are the template's */
+} jinja_text;
 
 typedef struct jinja_value {
     jinja_kind kind;
@@ -232,7 +241,7 @@ typedef struct jinja_loop {
 
 typedef struct jinja_runtime {
     bw_arena arena;
-    bw_str *out; /* where text goes now */
+    jinja_text *out; /* where text goes now */
     jinja_dict *context;
     jinja_scope *root;
     jinja_value block_input; /* what the filters of a filter block begin with */
@@ -277,8 +286,13 @@ bool jinja_charge(jinja_runtime *rt, size_t n_units); /* count work; fails when 
 bool jinja_enter(jinja_runtime *rt);                  /* one deeper; fails when too deep */
 void jinja_leave(jinja_runtime *rt);
 void *jinja_alloc(jinja_runtime *rt, size_t n, size_t size); /* zeroed; NULL after jinja_fail */
-bool jinja_emit(jinja_runtime *rt, const char *data, size_t n_bytes);
-bool jinja_finish_string(jinja_runtime *rt, bw_str *str, jinja_value *out); /* takes and empties str */
+bool jinja_emit(jinja_runtime *rt, const jinja_string *s);
+void jinja_text_deinit(jinja_text *text);
+/* Bytes of s with their origins. */
+void jinja_text_add(jinja_text *text, const jinja_string *s, size_t begin, size_t n_bytes);
+/* What was added from byte `from` on was made of s: the request's, where anything of s is. */
+void jinja_text_claim(jinja_text *text, size_t from, const jinja_string *s);
+bool jinja_finish_string(jinja_runtime *rt, jinja_text *text, jinja_value *out); /* takes and empties text */
 
 /* value.c: making and looking at values */
 static inline jinja_value jinja_none(void)
@@ -300,6 +314,9 @@ static inline jinja_value jinja_float(double f)
 size_t jinja_count_chars(const char *data, size_t n_bytes);
 bool jinja_new_string(jinja_runtime *rt, const char *data, size_t n_bytes, jinja_value *out);  /* copies */
 bool jinja_view_string(jinja_runtime *rt, const char *data, size_t n_bytes, jinja_value *out); /* borrows */
+/* Bytes begin to end of s, of the same origins and markup; borrows. */
+bool jinja_part(jinja_runtime *rt, const jinja_string *s, size_t begin, size_t end, jinja_value *out);
+void jinja_copy_origin(const jinja_string *s, char *origin); /* origin: [s->n_bytes] */
 bool jinja_mark(jinja_runtime *rt, jinja_value string, bool markup, jinja_value *out);
 bool jinja_undefined_name(jinja_runtime *rt, const jinja_string *name, jinja_value *out);
 bool jinja_undefined_hint(jinja_runtime *rt, const char *hint, jinja_value *out);
@@ -326,24 +343,25 @@ bool jinja_length(jinja_runtime *rt, jinja_value v, int64_t *out);
 bool jinja_iterable(jinja_value v);
 /* All items, in order; an iterator is used up. The list must not be changed. */
 bool jinja_items(jinja_runtime *rt, jinja_value v, const jinja_list **out);
-bool jinja_from_json(jinja_runtime *rt, const json_t *json, int depth, jinja_value *out);
+/* request: its strings came with the request. */
+bool jinja_from_json(jinja_runtime *rt, const json_t *json, bool request, int depth, jinja_value *out);
 
 /* text.c: text of values; unicode.c: letters */
-bool jinja_add_str(jinja_runtime *rt, jinja_value v, bw_str *out);  /* Python's str() */
-bool jinja_add_repr(jinja_runtime *rt, jinja_value v, bw_str *out); /* Python's repr() */
-bool jinja_str(jinja_runtime *rt, jinja_value v, jinja_value *out); /* a STRING */
+bool jinja_add_str(jinja_runtime *rt, jinja_value v, jinja_text *out);  /* Python's str() */
+bool jinja_add_repr(jinja_runtime *rt, jinja_value v, jinja_text *out); /* Python's repr() */
+bool jinja_str(jinja_runtime *rt, jinja_value v, jinja_value *out);     /* a STRING */
 void jinja_add_float(bw_str *out, double f);
-bool jinja_add_escaped(jinja_runtime *rt, jinja_value v, bw_str *out);          /* HTML; markup stays */
+bool jinja_add_escaped(jinja_runtime *rt, jinja_value v, jinja_text *out);      /* HTML; markup stays */
 bool jinja_parse_float(const char *text, size_t n_bytes, double *out);          /* Python's float(str) */
 bool jinja_parse_int(const char *text, size_t n_bytes, int base, int64_t *out); /* Python's int(str, base) */
 bool jinja_tojson(jinja_runtime *rt, jinja_value v, bool ascii, const char *indent, const char *item_separator,
-                  const char *key_separator, bool sort_keys, int level, bw_str *out);
+                  const char *key_separator, bool sort_keys, int level, jinja_text *out);
 bool jinja_is_space(uint32_t c);
 bool jinja_is_printable(uint32_t c);
 bool jinja_is_word(uint32_t c); /* \w */
 bool jinja_is_identifier(const char *data, size_t n_bytes);
 typedef enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_CAPITALIZE, JINJA_TITLE, JINJA_SWAP, JINJA_FOLD } jinja_case;
-void jinja_add_case(bw_str *out, const char *data, size_t n_bytes, jinja_case how);
+void jinja_add_case(jinja_text *out, const jinja_string *s, size_t begin, size_t n_bytes, jinja_case how);
 typedef enum jinja_class {
     JINJA_IS_ALNUM,
     JINJA_IS_ALPHA,
@@ -365,12 +383,12 @@ bool jinja_same_bytes(const jinja_string *a, const char *text);
 
 /* string_methods.c, strings.c: what filters share with the methods */
 typedef bool jinja_char_fn(uint32_t c);
-bool jinja_give(jinja_runtime *rt, bw_str *text, const jinja_string *like, jinja_value *out); /* markup as `like` */
+bool jinja_give(jinja_runtime *rt, jinja_text *text, const jinja_string *like, jinja_value *out); /* markup as `like` */
 bool jinja_strip(jinja_runtime *rt, const jinja_string *s, jinja_value chars, bool left, bool right, jinja_value *out);
 bool jinja_center(jinja_runtime *rt, const jinja_string *s, jinja_value width, jinja_value fill, char where,
                   jinja_value *out);
 bool jinja_replace(jinja_runtime *rt, const jinja_string *s, const jinja_string *old, const jinja_string *fresh,
-                   int64_t count, bw_str *out);
+                   int64_t count, jinja_text *out);
 bool jinja_split_lines(jinja_runtime *rt, const jinja_string *s, bool keep_ends, jinja_list **out);
 bool jinja_need_int(jinja_runtime *rt, jinja_value v, const char *what, int64_t fallback, int64_t *out);
 

@@ -8,10 +8,10 @@
     METHOD(name)                                                                                                       \
     {                                                                                                                  \
         (void)arg;                                                                                                     \
-        bw_str text = {0};                                                                                             \
-        jinja_add_case(&text, self.s->data, self.s->n_bytes, how);                                                     \
+        jinja_text text = {0};                                                                                         \
+        jinja_add_case(&text, self.s, 0, self.s->n_bytes, how);                                                        \
         return jinja_charge(rt, self.s->n_bytes / 8) ? jinja_give(rt, &text, self.s, out)                              \
-                                                     : (bw_str_deinit(&text), false);                                  \
+                                                     : (jinja_text_deinit(&text), false);                              \
     }
 CASE_METHOD(str_upper, JINJA_UPPER)
 CASE_METHOD(str_lower, JINJA_LOWER)
@@ -51,27 +51,26 @@ bool jinja_center(jinja_runtime *rt, const jinja_string *s, jinja_value width, j
                   jinja_value *out)
 {
     int64_t n;
-    const char *unit = " ";
-    size_t unit_bytes = 1;
+    static const jinja_string space = {.data = " ", .n_bytes = 1, .n_chars = 1};
+    const jinja_string *unit = &space;
     if (!jinja_need_int(rt, width, "a width", 80, &n))
         return false;
     if (fill.kind != JINJA_MISSING) {
         if (fill.kind != JINJA_STRING || fill.s->n_chars != 1)
             return jinja_fail(rt, BW_E_ARG, "the fill must be a str of one character");
-        unit = fill.s->data;
-        unit_bytes = fill.s->n_bytes;
+        unit = fill.s;
     }
     if (n > (int64_t)JINJA_MAX_OUTPUT / 4)
         return jinja_fail(rt, BW_E_RANGE, "a width of %lld is too large", (long long)n);
     size_t pad = n > (int64_t)s->n_chars ? (size_t)n - s->n_chars : 0;
     size_t left = where == 'l' ? 0 : where == 'r' ? pad : pad / 2 + (pad & (size_t)n & 1);
-    bw_str text = {0};
+    jinja_text text = {0};
     for (size_t i = 0; i < left; i++)
-        bw_str_add_bytes(&text, unit, unit_bytes);
-    bw_str_add_bytes(&text, s->data, s->n_bytes);
+        jinja_text_add(&text, unit, 0, unit->n_bytes);
+    jinja_text_add(&text, s, 0, s->n_bytes);
     for (size_t i = left; i < pad; i++)
-        bw_str_add_bytes(&text, unit, unit_bytes);
-    return jinja_charge(rt, pad / 8) ? jinja_give(rt, &text, s, out) : (bw_str_deinit(&text), false);
+        jinja_text_add(&text, unit, 0, unit->n_bytes);
+    return jinja_charge(rt, pad / 8) ? jinja_give(rt, &text, s, out) : (jinja_text_deinit(&text), false);
 }
 
 METHOD(str_center)
@@ -97,12 +96,13 @@ METHOD(str_zfill)
     if (n > (int64_t)JINJA_MAX_OUTPUT / 4)
         return jinja_fail(rt, BW_E_RANGE, "a width of %lld is too large", (long long)n);
     bool sign = self.s->n_bytes && (self.s->data[0] == '-' || self.s->data[0] == '+');
-    bw_str text = {0};
+    jinja_text text = {0};
     if (sign)
-        bw_str_add_char(&text, self.s->data[0]);
+        bw_str_add_char(&text.str, self.s->data[0]);
     for (int64_t i = (int64_t)self.s->n_chars; i < n; i++)
-        bw_str_add_char(&text, '0');
-    bw_str_add_bytes(&text, self.s->data + sign, self.s->n_bytes - sign);
+        bw_str_add_char(&text.str, '0');
+    bw_str_add_bytes(&text.str, self.s->data + sign, self.s->n_bytes - sign);
+    jinja_text_claim(&text, 0, self.s);
     return jinja_give(rt, &text, self.s, out);
 }
 
@@ -113,19 +113,20 @@ METHOD(str_expandtabs)
         return false;
     if (size > 1000)
         return jinja_fail(rt, BW_E_RANGE, "a tab's width of %lld is too large", (long long)size);
-    bw_str text = {0};
-    for (size_t i = 0; i < self.s->n_bytes && text.len < JINJA_MAX_OUTPUT; i++) {
+    jinja_text text = {0};
+    for (size_t i = 0; i < self.s->n_bytes && text.str.len < JINJA_MAX_OUTPUT; i++) {
         char c = self.s->data[i];
         if (c == '\t') {
             int64_t n = size > 0 ? size - column % size : 0;
             column += n;
             while (n-- > 0)
-                bw_str_add_char(&text, ' ');
+                bw_str_add_char(&text.str, ' ');
             continue;
         }
-        bw_str_add_char(&text, c);
+        bw_str_add_char(&text.str, c);
         column = c == '\n' || c == '\r' ? 0 : column + (((unsigned char)c & 0xC0) != 0x80);
     }
+    jinja_text_claim(&text, 0, self.s);
     return jinja_give(rt, &text, self.s, out);
 }
 

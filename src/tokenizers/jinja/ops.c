@@ -143,20 +143,28 @@ static bool add_strings(jinja_runtime *rt, jinja_value a, jinja_value b, jinja_v
 {
     bool markup = a.s->markup || b.s->markup;
     if (markup) {
-        bw_str text = {0};
+        jinja_text text = {0};
         bool ok = jinja_add_escaped(rt, a, &text) && jinja_add_escaped(rt, b, &text);
         if (!ok) {
-            bw_str_deinit(&text);
+            jinja_text_deinit(&text);
             return false;
         }
         return jinja_finish_string(rt, &text, out) && jinja_mark(rt, *out, true, out);
     }
-    char *data = jinja_alloc(rt, a.s->n_bytes + b.s->n_bytes + 1, 1);
-    if (!data)
+    size_t n = a.s->n_bytes, total = n + b.s->n_bytes;
+    bool from_a = a.s->request && n, from_b = b.s->request && b.s->n_bytes;
+    bool mixed = a.s->origin || b.s->origin || (from_a != from_b && n && b.s->n_bytes);
+    char *data = jinja_alloc(rt, total + 1, 1), *origin = NULL;
+    if (!data || (mixed && !(origin = jinja_alloc(rt, total, 1))))
         return false;
-    memcpy(data, a.s->data, a.s->n_bytes);
-    memcpy(data + a.s->n_bytes, b.s->data, b.s->n_bytes);
-    return jinja_view_string(rt, data, a.s->n_bytes + b.s->n_bytes, out);
+    memcpy(data, a.s->data, n);
+    memcpy(data + n, b.s->data, b.s->n_bytes);
+    if (mixed) {
+        jinja_copy_origin(a.s, origin);
+        jinja_copy_origin(b.s, origin + n);
+    }
+    const jinja_string whole = {.data = data, .n_bytes = total, .request = from_a || from_b, .origin = origin};
+    return jinja_part(rt, &whole, 0, total, out);
 }
 
 static bool repeat(jinja_runtime *rt, jinja_value v, int64_t times, jinja_value *out)
@@ -165,13 +173,18 @@ static bool repeat(jinja_runtime *rt, jinja_value v, int64_t times, jinja_value 
     if (v.kind == JINJA_STRING) {
         if (!bw_mul_size(v.s->n_bytes, n, &total) || total > JINJA_MAX_MEMORY)
             return jinja_fail(rt, BW_E_RANGE, "a repeated string is too long");
-        char *data = jinja_alloc(rt, total + 1, 1);
-        if (!data)
+        char *data = jinja_alloc(rt, total + 1, 1), *origin = NULL;
+        if (!data || (v.s->origin && !(origin = jinja_alloc(rt, total, 1))))
             return false;
-        for (size_t i = 0; v.s->n_bytes && i < n; i++)
+        for (size_t i = 0; v.s->n_bytes && i < n; i++) {
             memcpy(data + i * v.s->n_bytes, v.s->data, v.s->n_bytes);
-        return jinja_charge(rt, v.s->n_bytes ? n / 8 : 0) && jinja_view_string(rt, data, total, out) &&
-               jinja_mark(rt, *out, v.s->markup, out);
+            if (origin)
+                jinja_copy_origin(v.s, origin + i * v.s->n_bytes);
+        }
+        jinja_string whole = *v.s;
+        whole.data = data;
+        whole.origin = origin;
+        return jinja_charge(rt, v.s->n_bytes ? n / 8 : 0) && jinja_part(rt, &whole, 0, total, out);
     }
     if (!bw_mul_size(v.list->n, n, &total) || total > JINJA_MAX_MEMORY / sizeof(jinja_value))
         return jinja_fail(rt, BW_E_RANGE, "a repeated list is too long");
@@ -490,8 +503,7 @@ static bool item(jinja_runtime *rt, jinja_value v, jinja_value key, jinja_value 
         uint32_t c;
         size_t at = jinja_byte_offset(v.s, (size_t)i);
         size_t k = jinja_next_char(v.s->data + at, v.s->n_bytes - at, &c);
-        return jinja_charge(rt, v.s->n_bytes == v.s->n_chars ? 0 : at / 64) &&
-               jinja_view_string(rt, v.s->data + at, k, out) && jinja_mark(rt, *out, v.s->markup, out);
+        return jinja_charge(rt, v.s->n_bytes == v.s->n_chars ? 0 : at / 64) && jinja_part(rt, v.s, at, at + k, out);
     } else {
         *out = v.list->items[i];
     }
@@ -577,15 +589,15 @@ static bool slice_string(jinja_runtime *rt, const jinja_string *s, int64_t start
     if (step == 1 || count == 0) {
         size_t a = count ? jinja_byte_offset(s, (size_t)start) : 0;
         size_t b = count ? jinja_byte_offset(s, (size_t)(start + count)) : 0;
-        return jinja_view_string(rt, s->data + a, b - a, out) && jinja_mark(rt, *out, s->markup, out);
+        return jinja_part(rt, s, a, b, out);
     }
     const jinja_list *chars;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_items(rt, string_value(s), &chars))
         return false;
     for (int64_t i = 0; i < count; i++) {
         const jinja_string *c = chars->items[start + i * step].s;
-        bw_str_add_bytes(&text, c->data, c->n_bytes);
+        jinja_text_add(&text, c, 0, c->n_bytes);
     }
     return jinja_finish_string(rt, &text, out) && jinja_mark(rt, *out, s->markup, out);
 }

@@ -3,7 +3,7 @@
 
 #define METHOD(name) static bool name(jinja_runtime *rt, jinja_value self, jinja_value *arg, jinja_value *out)
 
-bool jinja_give(jinja_runtime *rt, bw_str *text, const jinja_string *like, jinja_value *out)
+bool jinja_give(jinja_runtime *rt, jinja_text *text, const jinja_string *like, jinja_value *out)
 {
     return jinja_finish_string(rt, text, out) && jinja_mark(rt, *out, like->markup, out);
 }
@@ -32,15 +32,10 @@ static bool missing(jinja_value v)
     return v.kind == JINJA_MISSING || v.kind == JINJA_NONE;
 }
 
-static bool part(jinja_runtime *rt, const jinja_string *s, size_t begin, size_t end, jinja_value *out)
-{
-    return jinja_view_string(rt, s->data + begin, end - begin, out) && jinja_mark(rt, *out, s->markup, out);
-}
-
 static bool push_part(jinja_runtime *rt, jinja_list *list, const jinja_string *s, size_t begin, size_t end)
 {
     jinja_value v;
-    return part(rt, s, begin, end, &v) && jinja_push(rt, list, v);
+    return jinja_part(rt, s, begin, end, &v) && jinja_push(rt, list, v);
 }
 
 static bool stripped(uint32_t c, const jinja_string *chars)
@@ -76,7 +71,7 @@ bool jinja_strip(jinja_runtime *rt, const jinja_string *s, jinja_value chars, bo
         end -= n;
         work++;
     }
-    return jinja_charge(rt, set ? work * (1 + set->n_bytes / 64) : work / 8) && part(rt, s, begin, end, out);
+    return jinja_charge(rt, set ? work * (1 + set->n_bytes / 64) : work / 8) && jinja_part(rt, s, begin, end, out);
 }
 
 METHOD(str_strip)
@@ -250,7 +245,7 @@ METHOD(str_splitlines)
 }
 
 bool jinja_replace(jinja_runtime *rt, const jinja_string *s, const jinja_string *old, const jinja_string *fresh,
-                   int64_t count, bw_str *out)
+                   int64_t count, jinja_text *out)
 {
     size_t i = 0;
     if (!jinja_charge(rt, s->n_bytes / 32))
@@ -260,36 +255,36 @@ bool jinja_replace(jinja_runtime *rt, const jinja_string *s, const jinja_string 
         if (!at)
             break;
         size_t before = (size_t)(at - s->data) - i;
-        bw_str_add_bytes(out, s->data + i, before);
-        bw_str_add_bytes(out, fresh->data, fresh->n_bytes);
+        jinja_text_add(out, s, i, before);
+        jinja_text_add(out, fresh, 0, fresh->n_bytes);
         i += before + old->n_bytes;
         count--;
         if (!jinja_charge(rt, 1 + fresh->n_bytes / 64))
             return false;
-        if (out->len > JINJA_MAX_OUTPUT)
+        if (out->str.len > JINJA_MAX_OUTPUT)
             return jinja_fail(rt, BW_E_RANGE, "replace() gives more than %zu bytes", JINJA_MAX_OUTPUT);
         if (old->n_bytes == 0) {
             uint32_t c;
             if (i >= s->n_bytes)
                 return true;
             size_t n = jinja_next_char(s->data + i, s->n_bytes - i, &c);
-            bw_str_add_bytes(out, s->data + i, n);
+            jinja_text_add(out, s, i, n);
             i += n;
         }
     }
-    bw_str_add_bytes(out, s->data + i, s->n_bytes - i);
+    jinja_text_add(out, s, i, s->n_bytes - i);
     return true;
 }
 
 METHOD(str_replace)
 {
-    bw_str text = {0};
+    jinja_text text = {0};
     int64_t count;
     if (!need_string(rt, arg[0], "what is replaced") || !need_string(rt, arg[1], "the replacement") ||
         !jinja_need_int(rt, arg[2], "the count", -1, &count))
         return false;
     if (!jinja_replace(rt, self.s, arg[0].s, arg[1].s, count, &text)) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return false;
     }
     return jinja_give(rt, &text, self.s, out);
@@ -298,18 +293,18 @@ METHOD(str_replace)
 METHOD(str_join)
 {
     const jinja_list *items;
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_items(rt, arg[0], &items))
         return false;
     bool ok = true;
     for (size_t i = 0; ok && i < items->n; i++) {
         if (i)
-            bw_str_add_bytes(&text, self.s->data, self.s->n_bytes);
+            jinja_text_add(&text, self.s, 0, self.s->n_bytes);
         ok = need_string(rt, items->items[i], "what is joined") && jinja_add_str(rt, items->items[i], &text) &&
              jinja_charge(rt, 1 + self.s->n_bytes / 64);
     }
     if (!ok) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return false;
     }
     return jinja_give(rt, &text, self.s, out);
@@ -440,7 +435,7 @@ static bool remove_affix(jinja_runtime *rt, jinja_value self, jinja_value affix_
         return false;
     size_t m = affix_.s->n_bytes, n = self.s->n_bytes;
     bool has = n >= m && memcmp(self.s->data + (at_end ? n - m : 0), affix_.s->data, m) == 0;
-    return part(rt, self.s, has && !at_end ? m : 0, has && at_end ? n - m : n, out);
+    return jinja_part(rt, self.s, has && !at_end ? m : 0, has && at_end ? n - m : n, out);
 }
 
 METHOD(str_removeprefix)

@@ -50,80 +50,82 @@ void jinja_add_float(bw_str *out, double f)
     }
 }
 
-static void add_string_repr(bw_str *out, const jinja_string *s)
+static void add_string_repr(jinja_text *out, const jinja_string *s)
 {
+    size_t from = out->str.len;
     bool single = memchr(s->data, '\'', s->n_bytes) != NULL, twice = memchr(s->data, '"', s->n_bytes) != NULL;
     char quote = single && !twice ? '"' : '\'';
-    bw_str_add_char(out, quote);
+    bw_str_add_char(&out->str, quote);
     for (size_t i = 0; i < s->n_bytes;) {
         uint32_t c;
         size_t n = jinja_next_char(s->data + i, s->n_bytes - i, &c);
         if (c == (unsigned char)quote || c == '\\')
-            bw_str_add_format(out, "\\%c", (char)c);
+            bw_str_add_format(&out->str, "\\%c", (char)c);
         else if (c == '\n' || c == '\r' || c == '\t')
-            bw_str_add(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+            bw_str_add(&out->str, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
         else if (c >= 0x20 && c < 0x7F)
-            bw_str_add_char(out, (char)c);
+            bw_str_add_char(&out->str, (char)c);
         else if (c >= 0x80 && jinja_is_printable(c))
-            bw_str_add_bytes(out, s->data + i, n);
+            bw_str_add_bytes(&out->str, s->data + i, n);
         else
-            bw_str_add_format(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+            bw_str_add_format(&out->str, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
         i += n;
     }
-    bw_str_add_char(out, quote);
+    bw_str_add_char(&out->str, quote);
+    jinja_text_claim(out, from, s);
 }
 
-static bool add_sequence(jinja_runtime *rt, jinja_value v, bw_str *out)
+static bool add_sequence(jinja_runtime *rt, jinja_value v, jinja_text *out)
 {
     bool tuple = v.kind == JINJA_TUPLE;
-    bw_str_add_char(out, tuple ? '(' : '[');
+    bw_str_add_char(&out->str, tuple ? '(' : '[');
     for (size_t i = 0; i < v.list->n; i++) {
         if (i)
-            bw_str_add(out, ", ");
+            bw_str_add(&out->str, ", ");
         if (!jinja_add_repr(rt, v.list->items[i], out))
             return false;
     }
-    bw_str_add(out, tuple ? (v.list->n == 1 ? ",)" : ")") : "]");
+    bw_str_add(&out->str, tuple ? (v.list->n == 1 ? ",)" : ")") : "]");
     return true;
 }
 
-static bool add_dict(jinja_runtime *rt, const jinja_dict *dict, bw_str *out)
+static bool add_dict(jinja_runtime *rt, const jinja_dict *dict, jinja_text *out)
 {
-    bw_str_add_char(out, '{');
+    bw_str_add_char(&out->str, '{');
     for (size_t i = 0; i < dict->n; i++) {
         if (i)
-            bw_str_add(out, ", ");
+            bw_str_add(&out->str, ", ");
         if (!jinja_add_repr(rt, dict->entries[i].key, out))
             return false;
-        bw_str_add(out, ": ");
+        bw_str_add(&out->str, ": ");
         if (!jinja_add_repr(rt, dict->entries[i].value, out))
             return false;
     }
-    bw_str_add_char(out, '}');
+    bw_str_add_char(&out->str, '}');
     return true;
 }
 
-static bool add_view(jinja_runtime *rt, jinja_value v, bw_str *out)
+static bool add_view(jinja_runtime *rt, jinja_value v, jinja_text *out)
 {
     static const char *const names[] = {"dict_keys(", "dict_values(", "dict_items("};
     const jinja_list *items;
     if (!jinja_items(rt, v, &items))
         return false;
-    bw_str_add(out, names[v.view->kind]);
+    bw_str_add(&out->str, names[v.view->kind]);
     bool ok = add_sequence(rt, (jinja_value){.kind = JINJA_LIST, .list = (jinja_list *)(uintptr_t)items}, out);
-    bw_str_add_char(out, ')');
+    bw_str_add_char(&out->str, ')');
     return ok;
 }
 
-static void add_range(bw_str *out, const jinja_range *r)
+static void add_range(jinja_text *out, const jinja_range *r)
 {
-    bw_str_add_format(out, "range(%lld, %lld", (long long)r->start, (long long)r->stop);
+    bw_str_add_format(&out->str, "range(%lld, %lld", (long long)r->start, (long long)r->stop);
     if (r->step != 1)
-        bw_str_add_format(out, ", %lld", (long long)r->step);
-    bw_str_add_char(out, ')');
+        bw_str_add_format(&out->str, ", %lld", (long long)r->step);
+    bw_str_add_char(&out->str, ')');
 }
 
-static bool add_nested(jinja_runtime *rt, jinja_value v, bw_str *out)
+static bool add_nested(jinja_runtime *rt, jinja_value v, jinja_text *out)
 {
     if (!jinja_enter(rt))
         return false;
@@ -135,42 +137,42 @@ static bool add_nested(jinja_runtime *rt, jinja_value v, bw_str *out)
     else if (v.kind == JINJA_VIEW)
         ok = add_view(rt, v, out);
     else {
-        bw_str_add(out, "<Namespace ");
+        bw_str_add(&out->str, "<Namespace ");
         ok = add_dict(rt, v.dict, out);
-        bw_str_add_char(out, '>');
+        bw_str_add_char(&out->str, '>');
     }
     jinja_leave(rt);
     return ok;
 }
 
-bool jinja_add_repr(jinja_runtime *rt, jinja_value v, bw_str *out)
+bool jinja_add_repr(jinja_runtime *rt, jinja_value v, jinja_text *out)
 {
     if (!jinja_charge(rt, 1))
         return false;
-    if (out->len > JINJA_MAX_OUTPUT)
+    if (out->str.len > JINJA_MAX_OUTPUT)
         return jinja_fail(rt, BW_E_RANGE, "a value's text has more than %zu bytes", JINJA_MAX_OUTPUT);
     switch (v.kind) {
     case JINJA_STRING:
         if (v.s->markup)
-            bw_str_add(out, "Markup(");
+            bw_str_add(&out->str, "Markup(");
         add_string_repr(out, v.s);
         if (v.s->markup)
-            bw_str_add_char(out, ')');
+            bw_str_add_char(&out->str, ')');
         return jinja_charge(rt, v.s->n_bytes / 64);
     case JINJA_UNDEFINED:
-        bw_str_add(out, "Undefined");
+        bw_str_add(&out->str, "Undefined");
         return true;
     case JINJA_NONE:
-        bw_str_add(out, "None");
+        bw_str_add(&out->str, "None");
         return true;
     case JINJA_BOOL:
-        bw_str_add(out, v.b ? "True" : "False");
+        bw_str_add(&out->str, v.b ? "True" : "False");
         return true;
     case JINJA_INT:
-        bw_str_add_format(out, "%lld", (long long)v.i);
+        bw_str_add_format(&out->str, "%lld", (long long)v.i);
         return true;
     case JINJA_FLOAT:
-        jinja_add_float(out, v.f);
+        jinja_add_float(&out->str, v.f);
         return jinja_charge(rt, 8);
     case JINJA_RANGE:
         add_range(out, v.range);
@@ -182,32 +184,32 @@ bool jinja_add_repr(jinja_runtime *rt, jinja_value v, bw_str *out)
     case JINJA_VIEW:
         return add_nested(rt, v, out);
     case JINJA_LOOP:
-        bw_str_add_format(out, "<LoopContext %lld/%zu>", (long long)v.loop->index0 + 1, v.loop->items->n);
+        bw_str_add_format(&out->str, "<LoopContext %lld/%zu>", (long long)v.loop->index0 + 1, v.loop->items->n);
         return true;
     case JINJA_MACRO:
         if (v.macro->node->kind != JINJA_N_MACRO) {
-            bw_str_add(out, "<Macro anonymous>");
+            bw_str_add(&out->str, "<Macro anonymous>");
         } else {
-            bw_str_add(out, "<Macro ");
+            bw_str_add(&out->str, "<Macro ");
             add_string_repr(out, v.macro->node->name);
-            bw_str_add_char(out, '>');
+            bw_str_add_char(&out->str, '>');
         }
         return true;
     default:
-        bw_str_add_format(out, "<%s>", jinja_type_name(v));
+        bw_str_add_format(&out->str, "<%s>", jinja_type_name(v));
         return true;
     }
 }
 
-bool jinja_add_str(jinja_runtime *rt, jinja_value v, bw_str *out)
+bool jinja_add_str(jinja_runtime *rt, jinja_value v, jinja_text *out)
 {
     if (v.kind == JINJA_UNDEFINED)
         return true;
     if (v.kind != JINJA_STRING)
         return jinja_add_repr(rt, v, out);
-    if (out->len > JINJA_MAX_OUTPUT)
+    if (out->str.len > JINJA_MAX_OUTPUT)
         return jinja_fail(rt, BW_E_RANGE, "a value's text has more than %zu bytes", JINJA_MAX_OUTPUT);
-    bw_str_add_bytes(out, v.s->data, v.s->n_bytes);
+    jinja_text_add(out, v.s, 0, v.s->n_bytes);
     return jinja_charge(rt, v.s->n_bytes / 64);
 }
 
@@ -217,37 +219,39 @@ bool jinja_str(jinja_runtime *rt, jinja_value v, jinja_value *out)
         *out = v;
         return true;
     }
-    bw_str text = {0};
+    jinja_text text = {0};
     if (!jinja_add_str(rt, v, &text)) {
-        bw_str_deinit(&text);
+        jinja_text_deinit(&text);
         return false;
     }
     return jinja_finish_string(rt, &text, out);
 }
 
-bool jinja_add_escaped(jinja_runtime *rt, jinja_value v, bw_str *out)
+bool jinja_add_escaped(jinja_runtime *rt, jinja_value v, jinja_text *out)
 {
     jinja_value s;
     if (!jinja_str(rt, v, &s))
         return false;
     if (s.s->markup) {
-        bw_str_add_bytes(out, s.s->data, s.s->n_bytes);
+        jinja_text_add(out, s.s, 0, s.s->n_bytes);
         return jinja_charge(rt, s.s->n_bytes / 64);
     }
     for (size_t i = 0; i < s.s->n_bytes; i++) {
         char c = s.s->data[i];
-        if (c == '&')
-            bw_str_add(out, "&amp;");
-        else if (c == '<')
-            bw_str_add(out, "&lt;");
-        else if (c == '>')
-            bw_str_add(out, "&gt;");
-        else if (c == '"')
-            bw_str_add(out, "&#34;");
-        else if (c == '\'')
-            bw_str_add(out, "&#39;");
-        else
-            bw_str_add_char(out, c);
+        const char *escaped = c == '&'    ? "&amp;"
+                              : c == '<'  ? "&lt;"
+                              : c == '>'  ? "&gt;"
+                              : c == '"'  ? "&#34;"
+                              : c == '\'' ? "&#39;"
+                                          : NULL;
+        size_t from = out->str.len;
+        if (!escaped) {
+            jinja_text_add(out, s.s, i, 1);
+            continue;
+        }
+        bw_str_add(&out->str, escaped);
+        if (!s.s->origin || s.s->origin[i])
+            jinja_text_claim(out, from, s.s);
     }
     return jinja_charge(rt, s.s->n_bytes / 16);
 }
@@ -332,26 +336,29 @@ bool jinja_parse_int(const char *text, size_t n, int base, int64_t *out)
     return true;
 }
 
-static void add_json_string(bw_str *out, const jinja_string *s, bool ascii)
+static void add_json_string(jinja_text *out, const jinja_string *s, bool ascii)
 {
-    bw_str_add_char(out, '"');
+    size_t from = out->str.len;
+    bw_str_add_char(&out->str, '"');
     for (size_t i = 0; i < s->n_bytes;) {
         uint32_t c;
         size_t n = jinja_next_char(s->data + i, s->n_bytes - i, &c);
         const char *found = c && c < 0x80 ? strchr("\"\"\\\\\nn\rr\tt\bb\ff", (int)c) : NULL;
         if (c == '"' || c == '\\')
-            bw_str_add_format(out, "\\%c", (char)c);
+            bw_str_add_format(&out->str, "\\%c", (char)c);
         else if (c < 0x20 && found)
-            bw_str_add_format(out, "\\%c", found[1]);
+            bw_str_add_format(&out->str, "\\%c", found[1]);
         else if (c < 0x20 || (ascii && c >= 0x7F && c < 0x10000 && c != 0x7F))
-            bw_str_add_format(out, "\\u%04x", c);
+            bw_str_add_format(&out->str, "\\u%04x", c);
         else if (ascii && c >= 0x10000)
-            bw_str_add_format(out, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
+            bw_str_add_format(&out->str, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
+                              0xDC00 + ((c - 0x10000) & 0x3FF));
         else
-            bw_str_add_bytes(out, s->data + i, n);
+            bw_str_add_bytes(&out->str, s->data + i, n);
         i += n;
     }
-    bw_str_add_char(out, '"');
+    bw_str_add_char(&out->str, '"');
+    jinja_text_claim(out, from, s);
 }
 
 typedef struct json_style {
@@ -359,20 +366,20 @@ typedef struct json_style {
     const char *indent, *item_separator, *key_separator;
 } json_style;
 
-static void json_break(const json_style *style, int level, bw_str *out)
+static void json_break(const json_style *style, int level, jinja_text *out)
 {
     if (!style->indent)
         return;
-    bw_str_add_char(out, '\n');
+    bw_str_add_char(&out->str, '\n');
     for (int i = 0; i < level; i++)
-        bw_str_add(out, style->indent);
+        bw_str_add(&out->str, style->indent);
 }
 
-static bool json_key(jinja_runtime *rt, jinja_value key, bool ascii, bw_str *out)
+static bool json_key(jinja_runtime *rt, jinja_value key, bool ascii, jinja_text *out)
 {
     jinja_value text = key;
     if (key.kind == JINJA_NONE || key.kind == JINJA_BOOL) {
-        bw_str_add(out, key.kind == JINJA_NONE ? "\"null\"" : key.b ? "\"true\"" : "\"false\"");
+        bw_str_add(&out->str, key.kind == JINJA_NONE ? "\"null\"" : key.b ? "\"true\"" : "\"false\"");
         return true;
     }
     if (key.kind != JINJA_STRING && key.kind != JINJA_INT && key.kind != JINJA_FLOAT)
@@ -402,12 +409,12 @@ static bool by_key(jinja_runtime *rt, const jinja_entry **a, size_t n, const jin
     return true;
 }
 
-static bool json_value(jinja_runtime *rt, jinja_value v, const json_style *style, int level, bw_str *out);
+static bool json_value(jinja_runtime *rt, jinja_value v, const json_style *style, int level, jinja_text *out);
 
-static bool json_dict(jinja_runtime *rt, const jinja_dict *dict, const json_style *style, int level, bw_str *out)
+static bool json_dict(jinja_runtime *rt, const jinja_dict *dict, const json_style *style, int level, jinja_text *out)
 {
     if (dict->n == 0) {
-        bw_str_add(out, "{}");
+        bw_str_add(&out->str, "{}");
         return true;
     }
     const jinja_entry **order = jinja_alloc(rt, dict->n * 2, sizeof *order);
@@ -417,63 +424,63 @@ static bool json_dict(jinja_runtime *rt, const jinja_dict *dict, const json_styl
         order[i] = &dict->entries[i];
     if (style->sort_keys && !by_key(rt, order, dict->n, order + dict->n))
         return false;
-    bw_str_add_char(out, '{');
+    bw_str_add_char(&out->str, '{');
     for (size_t i = 0; i < dict->n; i++) {
         if (i)
-            bw_str_add(out, style->item_separator);
+            bw_str_add(&out->str, style->item_separator);
         json_break(style, level + 1, out);
         if (!json_key(rt, order[i]->key, style->ascii, out))
             return false;
-        bw_str_add(out, style->key_separator);
+        bw_str_add(&out->str, style->key_separator);
         if (!json_value(rt, order[i]->value, style, level + 1, out))
             return false;
     }
     json_break(style, level, out);
-    bw_str_add_char(out, '}');
+    bw_str_add_char(&out->str, '}');
     return true;
 }
 
-static bool json_list(jinja_runtime *rt, const jinja_list *list, const json_style *style, int level, bw_str *out)
+static bool json_list(jinja_runtime *rt, const jinja_list *list, const json_style *style, int level, jinja_text *out)
 {
     if (list->n == 0) {
-        bw_str_add(out, "[]");
+        bw_str_add(&out->str, "[]");
         return true;
     }
-    bw_str_add_char(out, '[');
+    bw_str_add_char(&out->str, '[');
     for (size_t i = 0; i < list->n; i++) {
         if (i)
-            bw_str_add(out, style->item_separator);
+            bw_str_add(&out->str, style->item_separator);
         json_break(style, level + 1, out);
         if (!json_value(rt, list->items[i], style, level + 1, out))
             return false;
     }
     json_break(style, level, out);
-    bw_str_add_char(out, ']');
+    bw_str_add_char(&out->str, ']');
     return true;
 }
 
-static bool json_value(jinja_runtime *rt, jinja_value v, const json_style *style, int level, bw_str *out)
+static bool json_value(jinja_runtime *rt, jinja_value v, const json_style *style, int level, jinja_text *out)
 {
     if (!jinja_charge(rt, 1 + (style->indent ? (size_t)level : 0)) || !jinja_enter(rt))
         return false;
-    if (out->len > JINJA_MAX_OUTPUT)
+    if (out->str.len > JINJA_MAX_OUTPUT)
         return jinja_fail(rt, BW_E_RANGE, "a value's JSON has more than %zu bytes", JINJA_MAX_OUTPUT);
     bool ok = true;
     switch (v.kind) {
     case JINJA_NONE:
-        bw_str_add(out, "null");
+        bw_str_add(&out->str, "null");
         break;
     case JINJA_BOOL:
-        bw_str_add(out, v.b ? "true" : "false");
+        bw_str_add(&out->str, v.b ? "true" : "false");
         break;
     case JINJA_INT:
-        bw_str_add_format(out, "%lld", (long long)v.i);
+        bw_str_add_format(&out->str, "%lld", (long long)v.i);
         break;
     case JINJA_FLOAT:
         if (isfinite(v.f))
-            jinja_add_float(out, v.f);
+            jinja_add_float(&out->str, v.f);
         else
-            bw_str_add(out, isnan(v.f) ? "NaN" : v.f < 0 ? "-Infinity" : "Infinity");
+            bw_str_add(&out->str, isnan(v.f) ? "NaN" : v.f < 0 ? "-Infinity" : "Infinity");
         break;
     case JINJA_STRING:
         add_json_string(out, v.s, style->ascii);
@@ -494,7 +501,7 @@ static bool json_value(jinja_runtime *rt, jinja_value v, const json_style *style
 }
 
 bool jinja_tojson(jinja_runtime *rt, jinja_value v, bool ascii, const char *indent, const char *item_separator,
-                  const char *key_separator, bool sort_keys, int level, bw_str *out)
+                  const char *key_separator, bool sort_keys, int level, jinja_text *out)
 {
     const json_style style = {ascii, sort_keys, indent, item_separator, key_separator};
     return json_value(rt, v, &style, level, out);

@@ -160,17 +160,17 @@ static const special *find_special(uint32_t c)
     return NULL;
 }
 
-static void add_upper(bw_str *out, uint32_t c, bool title)
+static void add_upper(jinja_text *out, uint32_t c, bool title)
 {
     const special *s = c < 0x80 ? NULL : find_special(c);
     if (s) {
         const uint32_t *to = title ? s->title : s->upper;
         for (int i = 0; i < 3 && to[i]; i++)
-            bw_str_add_codepoint(out, to[i]);
+            bw_str_add_codepoint(&out->str, to[i]);
         return;
     }
     utf8proc_int32_t p = (utf8proc_int32_t)c;
-    bw_str_add_codepoint(out, (uint32_t)(title ? utf8proc_totitle(p) : utf8proc_toupper(p)));
+    bw_str_add_codepoint(&out->str, (uint32_t)(title ? utf8proc_totitle(p) : utf8proc_toupper(p)));
 }
 
 /* Sigma at i ends a word: letters before it, none after it (Unicode's Final_Sigma). */
@@ -194,29 +194,31 @@ static bool final_sigma(const char *data, size_t n_bytes, size_t i)
     return found;
 }
 
-static void add_lower(bw_str *out, const char *data, size_t n_bytes, size_t i, uint32_t c)
+static void add_lower(jinja_text *out, const char *data, size_t n_bytes, size_t i, uint32_t c)
 {
     if (c == 0x130) {
-        bw_str_add_codepoint(out, 'i');
-        bw_str_add_codepoint(out, 0x307);
+        bw_str_add_codepoint(&out->str, 'i');
+        bw_str_add_codepoint(&out->str, 0x307);
     } else if (c == 0x3A3) {
-        bw_str_add_codepoint(out, final_sigma(data, n_bytes, i) ? 0x3C2 : 0x3C3);
+        bw_str_add_codepoint(&out->str, final_sigma(data, n_bytes, i) ? 0x3C2 : 0x3C3);
     } else {
-        bw_str_add_codepoint(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+        bw_str_add_codepoint(&out->str, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
     }
 }
 
-static void add_folded(bw_str *out, uint32_t c)
+static void add_folded(jinja_text *out, uint32_t c)
 {
     utf8proc_int32_t to[16];
     int last = 0;
     utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)c, to, 16, UTF8PROC_CASEFOLD, &last);
     for (utf8proc_ssize_t k = 0; k < n && k < 16; k++)
-        bw_str_add_codepoint(out, (uint32_t)to[k]);
+        bw_str_add_codepoint(&out->str, (uint32_t)to[k]);
 }
 
-void jinja_add_case(bw_str *out, const char *data, size_t n_bytes, jinja_case how)
+void jinja_add_case(jinja_text *out, const jinja_string *s, size_t begin, size_t n_bytes, jinja_case how)
 {
+    const char *data = s->data + begin;
+    size_t from = out->str.len;
     bool in_word = false;
     for (size_t i = 0; i < n_bytes;) {
         uint32_t c;
@@ -242,7 +244,7 @@ void jinja_add_case(bw_str *out, const char *data, size_t n_bytes, jinja_case ho
             else if (is_lower(c))
                 add_upper(out, c, false);
             else
-                bw_str_add_codepoint(out, c);
+                bw_str_add_codepoint(&out->str, c);
             break;
         case JINJA_FOLD:
             add_folded(out, c);
@@ -250,6 +252,7 @@ void jinja_add_case(bw_str *out, const char *data, size_t n_bytes, jinja_case ho
         }
         i += n;
     }
+    jinja_text_claim(out, from, s);
 }
 
 static bool char_has(uint32_t c, jinja_class which)

@@ -30,6 +30,29 @@ bool jinja_new_string(jinja_runtime *rt, const char *data, size_t n_bytes, jinja
     return jinja_view_string(rt, copy, n_bytes, out);
 }
 
+bool jinja_part(jinja_runtime *rt, const jinja_string *s, size_t begin, size_t end, jinja_value *out)
+{
+    jinja_string *made;
+    if (!(made = jinja_alloc(rt, 1, sizeof *made)))
+        return false;
+    *made = (jinja_string){.data = s->data + begin,
+                           .n_bytes = end - begin,
+                           .n_chars = jinja_count_chars(s->data + begin, end - begin),
+                           .markup = s->markup,
+                           .request = s->request,
+                           .origin = s->origin ? s->origin + begin : NULL};
+    *out = (jinja_value){.kind = JINJA_STRING, .s = made};
+    return jinja_charge(rt, (end - begin) / 64);
+}
+
+void jinja_copy_origin(const jinja_string *s, char *origin)
+{
+    if (s->origin)
+        memcpy(origin, s->origin, s->n_bytes);
+    else
+        memset(origin, s->request, s->n_bytes);
+}
+
 bool jinja_mark(jinja_runtime *rt, jinja_value string, bool markup, jinja_value *out)
 {
     *out = string;
@@ -567,8 +590,7 @@ static bool string_items(jinja_runtime *rt, jinja_value v, jinja_list *list)
         uint32_t c;
         size_t n = jinja_next_char(v.s->data + i, v.s->n_bytes - i, &c);
         jinja_value item;
-        if (!jinja_view_string(rt, v.s->data + i, n, &item) || !jinja_mark(rt, item, v.s->markup, &item) ||
-            !jinja_push(rt, list, item))
+        if (!jinja_part(rt, v.s, i, i + n, &item) || !jinja_push(rt, list, item))
             return false;
         i += n;
     }
@@ -618,7 +640,26 @@ bool jinja_items(jinja_runtime *rt, jinja_value v, const jinja_list **out)
     }
 }
 
-bool jinja_from_json(jinja_runtime *rt, const json_t *json, int depth, jinja_value *out)
+static bool from_json_string(jinja_runtime *rt, const char *data, size_t n_bytes, bool request, jinja_value *out)
+{
+    const jinja_string whole = {.data = data, .n_bytes = n_bytes, .request = request};
+    return jinja_part(rt, &whole, 0, n_bytes, out);
+}
+
+/* Templates make control tokens of roles, such as <|user|>. These words are theirs, whoever wrote them. */
+static bool is_role(const char *key, const json_t *v)
+{
+    static const char *const roles[] = {"system",   "user",    "assistant", "tool",        "developer",
+                                        "function", "ipython", "model",     "observation", "tool_response"};
+    if (strcmp(key, "role") != 0 || !json_is_string(v))
+        return false;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (strlen(roles[i]) == json_string_length(v) && strcmp(roles[i], json_string_value(v)) == 0)
+            return true;
+    return false;
+}
+
+bool jinja_from_json(jinja_runtime *rt, const json_t *json, bool request, int depth, jinja_value *out)
 {
     if (depth > JINJA_MAX_DEPTH / 2)
         return jinja_fail(rt, BW_E_RANGE, "the variables are nested more than %d deep", JINJA_MAX_DEPTH / 2);
@@ -634,7 +675,8 @@ bool jinja_from_json(jinja_runtime *rt, const json_t *json, int depth, jinja_val
             jinja_value name, value;
             key = json_object_iter_key(it);
             item = json_object_iter_value(it);
-            if (!jinja_view_string(rt, key, strlen(key), &name) || !jinja_from_json(rt, item, depth + 1, &value) ||
+            if (!from_json_string(rt, key, strlen(key), request, &name) ||
+                !jinja_from_json(rt, item, request && !is_role(key, item), depth + 1, &value) ||
                 !jinja_dict_set(rt, dict, name, value))
                 return false;
         }
@@ -645,14 +687,15 @@ bool jinja_from_json(jinja_runtime *rt, const json_t *json, int depth, jinja_val
         jinja_list *list = jinja_new_list(rt, json_array_size(json));
         for (size_t i = 0; list && i < json_array_size(json); i++) {
             jinja_value value;
-            if (!jinja_from_json(rt, json_array_get(json, i), depth + 1, &value) || !jinja_push(rt, list, value))
+            if (!jinja_from_json(rt, json_array_get(json, i), request, depth + 1, &value) ||
+                !jinja_push(rt, list, value))
                 return false;
         }
         *out = jinja_list_value(JINJA_LIST, list);
         return list != NULL;
     }
     case JSON_STRING:
-        return jinja_view_string(rt, json_string_value(json), json_string_length(json), out);
+        return from_json_string(rt, json_string_value(json), json_string_length(json), request, out);
     case JSON_INTEGER:
         *out = jinja_int(json_integer_value(json));
         return true;
