@@ -215,8 +215,10 @@ static void fill_info(bw_engine *e, const bw_engine_options *o)
 static bw_status parse_templates(bw_engine *e, bw_err *err)
 {
     const char *text = bw_tokenizer_chat_template(e->tokenizer, NULL);
-    if (!text)
+    if (!text) {
         text = bw_jinja_chatml;
+        bw_log_info("the model has no chat template of its own: conversations are written as ChatML");
+    }
     bw_status status = bw_jinja_parse(text, strlen(text), &e->chat, &e->chat_err);
     if (status == BW_E_MEMORY)
         return bw_fail(err, status, "%s", e->chat_err.text);

@@ -73,6 +73,53 @@ static bw_status merge_template(char **config, size_t *config_bytes, const char 
     return set_member(config, config_bytes, "tokenizer_config.json", "chat_template", text, err);
 }
 
+/* The same from chat_template.json, an object with the member of that name. */
+static bw_status merge_template_json(char **config, size_t *config_bytes, const char *json_text, size_t n_json,
+                                     bw_err *err)
+{
+    bw_json_init();
+    json_error_t json_error;
+    bool no_memory = false;
+    json_t *json = bw_json_load(json_text, n_json, 0, &json_error, &no_memory);
+    json_t *template = json_incref(json_object_get(json, "chat_template"));
+    json_decref(json);
+    if (no_memory)
+        return bw_fail_memory(err, n_json, "chat_template.json");
+    if (!template)
+        return bw_fail(err, BW_E_FORMAT, "chat_template.json is no JSON object with a \"chat_template\"");
+    return set_member(config, config_bytes, "tokenizer_config.json", "chat_template", template, err);
+}
+
+/* A chat template in a file of its own counts before tokenizer_config.json's; the newer way first. */
+static bw_status read_template(const bw_source *source, char **config, size_t *config_bytes, bw_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    bw_status status = read_beside(source, "chat_template.jinja", MAX_SMALL_BYTES, &text, &n, err);
+    if (status == BW_OK && text) {
+        status = merge_template(config, config_bytes, text, n, err);
+    } else if (status == BW_OK) {
+        status = read_beside(source, "chat_template.json", MAX_SMALL_BYTES, &text, &n, err);
+        if (status == BW_OK && text)
+            status = merge_template_json(config, config_bytes, text, n, err);
+    }
+    bw_free(text);
+    return status;
+}
+
+static bw_status parse_tokenizer(const bw_source *source, const char *json, size_t n_json, const char *config,
+                                 size_t n_config, const char *generation, size_t n_generation, bw_tokenizer **tokenizer,
+                                 bw_err *err)
+{
+    bw_str path = {0};
+    bw_str_add_format(&path, "%s/tokenizer.json", source->directory);
+    bw_status status = path.failed ? bw_fail_memory(err, 64, "a path")
+                                   : bw_tokenizer_from_json(json, n_json, config, n_config, generation, n_generation,
+                                                            path.data, tokenizer, err);
+    bw_str_deinit(&path);
+    return status;
+}
+
 /* The end tokens of config.json count where generation_config.json names none: a number or an array, also within the
  * text part of a model of several kinds of input. */
 static bw_status merge_ends(const bw_source *source, char **generation, size_t *generation_bytes, bw_err *err)
@@ -123,8 +170,8 @@ static bw_status refuse_other_forms(const bw_source *source, bw_err *err)
 
 static bw_status load_json(const bw_source *source, bw_tokenizer **tokenizer, bw_err *err)
 {
-    char *json = NULL, *config = NULL, *generation = NULL, *template_text = NULL;
-    size_t n_json = 0, n_config = 0, n_generation = 0, n_template = 0;
+    char *json = NULL, *config = NULL, *generation = NULL;
+    size_t n_json = 0, n_config = 0, n_generation = 0;
     bw_status status = read_beside(source, "tokenizer.json", MAX_TOKENIZER_BYTES, &json, &n_json, err);
     if (status == BW_OK && !json)
         return refuse_other_forms(source, err);
@@ -133,19 +180,15 @@ static bw_status load_json(const bw_source *source, bw_tokenizer **tokenizer, bw
         if (status == BW_OK)
             status = read_beside(source, "generation_config.json", MAX_SMALL_BYTES, &generation, &n_generation, err);
         if (status == BW_OK)
-            status = read_beside(source, "chat_template.jinja", MAX_SMALL_BYTES, &template_text, &n_template, err);
+            status = read_template(source, &config, &n_config, err);
         if (status == BW_OK)
             status = merge_ends(source, &generation, &n_generation, err);
-        if (status == BW_OK && template_text)
-            status = merge_template(&config, &n_config, template_text, n_template, err);
         if (status == BW_OK)
-            status = bw_tokenizer_from_json(json, n_json, config, n_config, generation, n_generation, source->directory,
-                                            tokenizer, err);
+            status = parse_tokenizer(source, json, n_json, config, n_config, generation, n_generation, tokenizer, err);
     }
     bw_free(json);
     bw_free(config);
     bw_free(generation);
-    bw_free(template_text);
     return status;
 }
 

@@ -122,7 +122,9 @@ bw_status bw_tokenizer_encode(const bw_tokenizer *t, const char *text, size_t n_
     if (!out)
         return bw_fail_memory(err, n_bytes * sizeof *out, "tokens");
     *tokens = out;
-    if (options->add_special)
+    size_t n_first = 0;
+    bool written = options->once && options->parse_special && find_special(text, n_bytes, &n_first) == FAKE_BOS;
+    if (options->add_special && !written)
         out[(*n_tokens)++] = FAKE_BOS;
     for (size_t i = 0; i < n_bytes;) {
         size_t length = 0;

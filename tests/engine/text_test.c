@@ -104,6 +104,72 @@ static void chat(void **state)
     bw_engine_free(e);
 }
 
+static int32_t count_prompt(bw_engine *e, const bw_request *request)
+{
+    static outcome o;
+    run_request(e, request, &o);
+    int32_t n = o.last.n_prompt_tokens;
+    outcome_deinit(&o);
+    return n;
+}
+
+/* Tokens of a conversation's prompt, where the model's template is this one (NULL: ChatML, here the text "chatml"). */
+static int32_t count_chat(const char *template)
+{
+    bw_err err = {0};
+    bw_chat_text chat;
+    fake.chat_template = template;
+    bw_engine *e = make_engine(512, 1, 16, 0);
+    assert_ok(bw_engine_render_chat(e, "[{\"role\":\"user\",\"content\":\"Hi\"}]", NULL, true, &chat, &err), err);
+    bw_request r = make_request(chat.text, 0);
+    r.add_special = true;
+    int32_t n = count_prompt(e, &r);
+    r.add_special = false;
+    int32_t n_bare = count_prompt(e, &r);
+    assert_int_equal(n, n_bare + (template && strncmp(template, "<bos>", 5) == 0 ? 0 : 1));
+    bw_chat_text_free(&chat);
+    bw_engine_free(e);
+    return n;
+}
+
+/* One BOS before a prompt whoever writes it, whatever way the prompt came; never one before token ids. */
+static void one_bos(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompt;
+        bool add_special, parse_special;
+        int32_t n;
+    } rows[] = {
+        {"hi", true, true, 3},
+        {"<bos>hi", true, true, 3},
+        {"hi", true, false, 3},
+        {"<bos>hi", true, false, 8},
+        /* it is text there */ {"", true, true, 1},
+        {"<bos>", true, true, 1},
+        {"hi", false, true, 2},
+        {"<bos>hi", false, true, 3},
+        {"hi<bos>", true, true, 4},
+    };
+    bw_engine *e = make_engine(64, 1, 16, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bw_request r = make_request(rows[i].prompt, 0);
+        r.add_special = rows[i].add_special;
+        r.parse_special = rows[i].parse_special;
+        if (count_prompt(e, &r) != rows[i].n)
+            fail_msg("'%s' (row %zu) has other than %d tokens", rows[i].prompt, i, (int)rows[i].n);
+    }
+    static const int32_t ids[] = {FAKE_BYTE + 'h', FAKE_BYTE + 'i'};
+    bw_request r = make_request(NULL, 0);
+    r.tokens = ids;
+    r.n_tokens = 2;
+    r.add_special = true;
+    assert_int_equal(count_prompt(e, &r), 2);
+    bw_engine_free(e);
+    assert_int_equal(count_chat("own"), count_chat("<bos>own"));
+    assert_int_equal(count_chat(NULL), count_chat("own") + 3);
+}
+
 static void defaults(void **state)
 {
     (void)state;
@@ -125,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(tokens_and_text, setup),
         cmocka_unit_test_setup(chat, setup),
+        cmocka_unit_test_setup(one_bos, setup),
         cmocka_unit_test_setup(defaults, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

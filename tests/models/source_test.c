@@ -304,6 +304,68 @@ static void end_tokens(void **state)
     unlink(path);
 }
 
+/* The folder's chat template with these files beside tokenizer.json; NULL = no such file, or none wanted. */
+static void expect_template(const char *jinja, const char *json, const char *config, const char *want)
+{
+    const char *const names[] = {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"};
+    const char *const texts[] = {jinja, json, config};
+    char path[300];
+    bw_err err = {0};
+    bw_source source;
+    bw_tokenizer *t = NULL;
+    for (int i = 0; i < 3; i++)
+        if (texts[i])
+            write_text(names[i], texts[i]);
+    assert_ok(bw_source_open(folder, &source, &err), err);
+    assert_ok(bw_source_load_tokenizer(&source, &t, &err), err);
+    const char *got = bw_tokenizer_chat_template(t, NULL);
+    if (want ? !got || strcmp(got, want) != 0 : got != NULL)
+        fail_msg("the template is %s, not %s", got ? got : "none", want ? want : "none");
+    bw_tokenizer_free(t);
+    bw_source_close(&source);
+    for (int i = 0; i < 3; i++) {
+        path_of(names[i], path);
+        unlink(path);
+    }
+}
+
+static void expect_no_tokenizer(const char *name, const char *text, const char *words)
+{
+    char path[300];
+    bw_err err = {0};
+    bw_source source;
+    bw_tokenizer *t = NULL;
+    write_text(name, text);
+    assert_ok(bw_source_open(folder, &source, &err), err);
+    assert_int_equal(bw_source_load_tokenizer(&source, &t, &err), BW_E_FORMAT);
+    if (!strstr(err.text, words))
+        fail_msg("\"%s\" lacks \"%s\"", err.text, words);
+    bw_source_close(&source);
+    path_of(name, path);
+    unlink(path);
+}
+
+static void template_files(void **state)
+{
+    (void)state;
+    write_model(EMBD, NULL, NULL);
+    static const char tokenizer[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}";
+    write_text("config.json", "{\"architectures\":[\"LlamaForCausalLM\"]}");
+    write_text("tokenizer.json", tokenizer);
+    expect_template(NULL, NULL, NULL, NULL);
+    expect_template(NULL, NULL, "{\"chat_template\":\"c\"}", "c");
+    expect_template(NULL, "{\"chat_template\":\"j\"}", NULL, "j");
+    expect_template(NULL, "{\"chat_template\":\"j\"}", "{\"chat_template\":\"c\",\"bos_token\":\"a\"}", "j");
+    expect_template(NULL, "{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"}]}", NULL, "d");
+    expect_template("x", "{\"chat_template\":\"j\"}", "{\"chat_template\":\"c\"}", "x");
+    expect_no_tokenizer("chat_template.json", "[]", "chat_template.json is no JSON object");
+    expect_no_tokenizer("chat_template.json", "{", "chat_template.json is no JSON object");
+    expect_no_tokenizer("chat_template.json", "{\"x\":1}", "chat_template.json is no JSON object");
+    expect_no_tokenizer("tokenizer_config.json", "{", "tokenizer_config.json: not valid JSON");
+    expect_no_tokenizer("tokenizer.json", "{\"model\":", "/tokenizer.json: not valid JSON at byte 9");
+    expect_no_tokenizer("tokenizer.json", "{\"x\":1}", "/tokenizer.json: no \"model\"");
+}
+
 /* Without architectures model_type says which it is. */
 static void model_types(void **state)
 {
@@ -432,6 +494,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rope_of_gguf),   cmocka_unit_test(configurations),   cmocka_unit_test(end_tokens),
         cmocka_unit_test(gemma_defaults), cmocka_unit_test(formats_by_bytes), cmocka_unit_test(model_types),
+        cmocka_unit_test(template_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
