@@ -255,13 +255,48 @@ static void test_token_paths(void **state)
     stop();
 }
 
+/* Pages of any origin, when that was asked for: what a browser must be told. */
+static void test_cors(void **state)
+{
+    (void)state;
+    bw_server_options options;
+    bw_server_options_init(&options);
+    options.cors = "*";
+    start_with(&options);
+    answer a;
+    client_ask(port, "OPTIONS", "/v1/chat/completions",
+               "Origin: http://ui\r\nAccess-Control-Request-Method: POST\r\n"
+               "Access-Control-Request-Headers: authorization,content-type\r\n",
+               NULL, &a);
+    assert_int_equal(a.status, 200);
+    char *origin = answer_header(&a, "access-control-allow-origin");
+    char *headers = answer_header(&a, "access-control-allow-headers");
+    char *methods = answer_header(&a, "access-control-allow-methods");
+    assert_string_equal(origin, "*");
+    assert_string_equal(headers, "authorization,content-type");
+    assert_non_null(strstr(methods, "DELETE"));
+    bw_free(origin);
+    bw_free(headers);
+    bw_free(methods);
+    answer_deinit(&a);
+    static const char *const paths[] = {"/health", "/nothing", "/v1/models"};
+    for (int i = 0; i < 3; i++) {
+        client_ask(port, "GET", paths[i], "", NULL, &a);
+        origin = answer_header(&a, "access-control-allow-origin");
+        assert_string_equal(origin, "*");
+        bw_free(origin);
+        answer_deinit(&a);
+    }
+    stop();
+}
+
 int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hosts),       cmocka_unit_test(test_origins),   cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_allowed),     cmocka_unit_test(test_bad_lists), cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_token_paths),
+        cmocka_unit_test(test_token_paths), cmocka_unit_test(test_cors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

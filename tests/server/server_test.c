@@ -708,35 +708,6 @@ static void test_auth(void **state)
     answer_deinit(&a);
 }
 
-static void test_cors(void **state)
-{
-    (void)state;
-    answer a;
-    client_ask(port, "OPTIONS", "/v1/chat/completions",
-               "Origin: http://ui\r\nAccess-Control-Request-Method: POST\r\n"
-               "Access-Control-Request-Headers: authorization,content-type\r\n",
-               NULL, &a);
-    assert_int_equal(a.status, 200);
-    char *origin = answer_header(&a, "access-control-allow-origin");
-    char *headers = answer_header(&a, "access-control-allow-headers");
-    char *methods = answer_header(&a, "access-control-allow-methods");
-    assert_string_equal(origin, "*");
-    assert_string_equal(headers, "authorization,content-type");
-    assert_non_null(strstr(methods, "DELETE"));
-    bw_free(origin);
-    bw_free(headers);
-    bw_free(methods);
-    answer_deinit(&a);
-    static const char *const paths[] = {"/health", "/nothing", "/v1/models"};
-    for (int i = 0; i < 3; i++) {
-        ask_for("GET", paths[i], NULL, &a);
-        origin = answer_header(&a, "access-control-allow-origin");
-        assert_string_equal(origin, "*");
-        bw_free(origin);
-        answer_deinit(&a);
-    }
-}
-
 /* ---- the socket, and forgetting ---- */
 
 static void test_bind_errors(void **state)
@@ -814,7 +785,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_auth, start_token, stop),
         cmocka_unit_test_setup_teardown(test_half_close, start, stop),
         cmocka_unit_test_setup_teardown(test_close, start, stop),
-        cmocka_unit_test_setup_teardown(test_cors, start, stop),
         cmocka_unit_test_setup_teardown(test_bind_errors, start, stop),
         cmocka_unit_test_setup_teardown(test_expiry_and_buffer, start_quick_expiry, stop),
     };
