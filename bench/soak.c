@@ -350,6 +350,10 @@ static void print_phase(const phase *p)
         printf(", vram %.1f to %.1f MiB (%+.2f%%)", p->memories[1].first / 1048576, p->memories[1].second / 1048576,
                growth(&p->memories[1]));
     printf("\n");
+    for (int i = 0; i < 2; i++)
+        if (*r->first_refused[i])
+            printf("%s, %lld refused, first: %s\n", i == 0 ? "jobs" : "other requests",
+                   (long long)(i == 0 ? r->n_refused_jobs : r->n_refused - r->n_refused_jobs), r->first_refused[i]);
 }
 
 /* Of one phase alone. */

@@ -153,7 +153,7 @@ typedef struct bw_engine_options {
     int32_t n_threads;  /* 0 = one per processor that this process may use, no more than a quota is worth */
     int32_t n_ctx;      /* most tokens of one sequence; 0 = the smaller of the model's own and 4096; or BW_CTX_MODEL */
     int32_t n_parallel; /* most sequences in one step, 1..64; 0 = 4 */
-    int32_t n_queue;    /* most sessions that wait for a place, 0 = 64; submit fails with BW_E_FULL beyond it */
+    int32_t n_queue;    /* most sessions that wait for a place, 0 = 512; submit fails with BW_E_FULL beyond it */
     int32_t n_batch;    /* most tokens in one step (prompts are cut into chunks of this), 0 = 512 */
     int32_t kv_dtype;   /* BW_KV_* */
     int64_t kv_tokens;  /* tokens the KV cache holds over all sequences; 0 = n_ctx * n_parallel */

@@ -45,7 +45,7 @@ static const cli_option options[] = {
     {"parallel", 0, CLI_I32, offsetof(serve_settings, n_parallel), "N", "requests computed together (default 4)", 1, 64,
      NULL},
     {"queue", 0, CLI_I32, offsetof(serve_settings, n_queue), "N",
-     "requests that may wait for a place; more get 503 (default 64)", 1, 65536, NULL},
+     "requests that may wait for a place; more get 503 (default 512)", 1, 65536, NULL},
     {"kv-tokens", 0, CLI_I32, offsetof(serve_settings, kv_tokens), "N",
      "tokens the KV cache holds over all requests (default: --ctx times --parallel)", 1, 1e9, NULL},
     {"allow-host", 0, CLI_TEXTS, offsetof(serve_settings, allow_hosts), "NAME",

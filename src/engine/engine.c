@@ -43,7 +43,7 @@ static bw_status read_options(const bw_engine_options *options, bw_engine_option
     if (!o->model || !*o->model)
         return bw_fail(err, BW_E_ARG, "no model was named");
     o->n_parallel = o->n_parallel ? o->n_parallel : 4;
-    o->n_queue = o->n_queue ? o->n_queue : 64;
+    o->n_queue = o->n_queue ? o->n_queue : 512;
     o->n_batch = o->n_batch ? o->n_batch : 512;
     BW_TRY(check_number("n_threads", o->n_threads, 0, 256, err));
     BW_TRY(check_number("n_ctx", o->n_ctx, BW_CTX_MODEL, MAX_TOKENS, err));
@@ -417,7 +417,7 @@ bw_status bw_engine_check_room(bw_engine *e, uint64_t client, bw_err *err)
     if (!e)
         return bw_fail(err, BW_E_ARG, "engine is NULL");
     pthread_mutex_lock(&e->lock);
-    bw_status status = bw_queue_check(e, client, err);
+    bw_status status = bw_queue_check(e, client, 0, err);
     e->stats.n_rejected += status != BW_OK;
     pthread_mutex_unlock(&e->lock);
     return status;
@@ -434,7 +434,7 @@ bw_status bw_engine_submit(bw_engine *e, const bw_request *request, bw_session *
     bw_status status = bw_session_make(e, request, &s, err);
     pthread_mutex_lock(&e->lock);
     if (status == BW_OK)
-        status = bw_queue_check(e, s->client, err);
+        status = bw_queue_check(e, s->client, s->n_prompt, err);
     if (status != BW_OK) {
         e->stats.n_rejected++;
     } else {

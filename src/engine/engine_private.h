@@ -140,7 +140,7 @@ bw_status bw_chat_shape(const bw_chat_habits *habits, json_t *messages, bw_err *
 /* queue.c; with the engine's lock held. check: BW_OK, BW_E_FULL, BW_E_CLOSED or BW_E_LOST. enter and leave: a session's
  * beginning and its end; add and remove: it waits, or not. next: who is to run next, NULL when nobody waits; on the
  * engine's thread. count: so much was computed for it. */
-bw_status bw_queue_check(const bw_engine *engine, uint64_t client, bw_err *err);
+bw_status bw_queue_check(const bw_engine *engine, uint64_t client, int32_t n_prompt, bw_err *err);
 void bw_queue_enter(bw_engine *engine, bw_session *session);
 void bw_queue_leave(bw_engine *engine, const bw_session *session);
 void bw_queue_add(bw_engine *engine, bw_session *session);

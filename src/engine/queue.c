@@ -15,19 +15,47 @@ static uint64_t kind_of(const bw_session *s)
     return s->client * 31 + kind;
 }
 
-bw_status bw_queue_check(const bw_engine *e, uint64_t client, bw_err *err)
+/* Most prompt tokens that all sessions hold together, as far as clients do not have less than their share: 128 MiB. */
+enum { PROMPT_TOKENS = 32 << 20 };
+
+typedef struct own_part {
+    int32_t n;
+    int64_t n_tokens;
+} own_part;
+
+static void count_session(const bw_session *s, uint64_t client, own_part *own, int64_t *n_tokens)
+{
+    *n_tokens += s->n_prompt;
+    if (s->client != client)
+        return;
+    own->n++;
+    own->n_tokens += s->n_prompt;
+}
+
+bw_status bw_queue_check(const bw_engine *e, uint64_t client, int32_t n_prompt, bw_err *err)
 {
     if (e->closing)
         return bw_fail(err, BW_E_CLOSED, "the engine is shutting down");
     if (e->lost)
         return bw_fail(err, BW_E_LOST, "%s", e->lost_err.text);
     int32_t places = e->n_queue + e->info.n_parallel, taken = e->stats.n_waiting + e->stats.n_running;
-    int32_t own = e->n_of_client[bw_fair_counter(client)], n_clients = own == 0;
+    own_part own = {0}; /* exactly: of those that share its counter it has nothing */
+    int64_t n_tokens = n_prompt;
+    for (const bw_session *s = e->first; s; s = s->next)
+        count_session(s, client, &own, &n_tokens);
+    for (int32_t i = 0; i < e->n_running; i++)
+        count_session(e->running[i], client, &own, &n_tokens);
+    int32_t n_clients = e->n_of_client[bw_fair_counter(client)] == 0;
     for (int i = 0; i < BW_FAIR_COUNTERS; i++)
         n_clients += e->n_of_client[i] > 0;
-    if (!bw_fair_admits(places, taken, own, n_clients))
+    n_clients += own.n == 0 && n_clients == 1 && taken > 0; /* all others share its counter */
+    if (!bw_fair_admits(places, taken, own.n, n_clients))
         return bw_fail(err, BW_E_FULL, "the queue is full: %d requests run and %d wait; try again later",
                        (int)e->stats.n_running, (int)e->stats.n_waiting);
+    if (!bw_fair_admits(PROMPT_TOKENS, n_tokens, own.n_tokens, n_clients))
+        return bw_fail(err, BW_E_FULL,
+                       "the queue is full: %d requests run and %d wait, of %lld tokens together; try again later",
+                       (int)e->stats.n_running, (int)e->stats.n_waiting, (long long)n_tokens);
     return BW_OK;
 }
 

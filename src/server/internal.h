@@ -171,6 +171,14 @@ bw_job *bw_job_new(bw_server *server, bw_ask_api api, bw_str *body, uint64_t cli
 /* Hold or submit, once its ask is read. false: *reply says why, nothing happens any more. */
 bool bw_job_start(bw_job *job, bw_reply *reply);
 
+/* Room for one more rbee job, with the server's lock (job_room.c). Jobs that were read give way to it first; then, when
+ * its client has less than its share, a finished one of the client that has most and more than its share. Nobody else
+ * loses what he has not fetched. One client has at most three quarters. *evicted: those that were given up, linked by
+ * known_next, each with a reference for the caller, also when there is no room; then `why` says so. */
+bool bw_job_make_room(const bw_job *job, bw_job **evicted, char *why, size_t why_bytes);
+/* true: it was findable, and the list's reference is now the caller's. */
+bool bw_job_unlist_known(bw_job *job);
+
 /* Ask for the end; false when it had ended or was cancelled before. */
 bool bw_job_cancel(bw_job *job);
 /* A reference, or NULL. */

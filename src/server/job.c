@@ -271,18 +271,6 @@ static bool unlist_active(bw_job *job)
     return true;
 }
 
-static bool unlist_known(bw_job *job)
-{
-    for (bw_job **link = &job->server->known; *link; link = &(*link)->known_next) {
-        if (*link == job) {
-            *link = job->known_next;
-            job->server->n_known--;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool unlist_held(bw_job *job)
 {
     bw_server *server = job->server;
@@ -296,59 +284,6 @@ static bool unlist_held(bw_job *job)
         }
     }
     return false;
-}
-
-/* What remembered jobs hold: all of them, one client's, and the oldest that was read to its end. */
-typedef struct kept {
-    uint32_t n, n_own;
-    size_t n_bytes, n_own_bytes;
-    bw_job *oldest_read, *oldest_own_read;
-} kept;
-
-static kept count_kept(bw_server *server, uint64_t client)
-{
-    kept k = {0};
-    for (bw_job *job = server->known; job; job = job->known_next) { /* newest first */
-        pthread_mutex_lock(&job->stream.lock);
-        const bool ended = job->ended_ns != 0;
-        const bool was_read = ended && (job->claimed || job->state == BW_JOB_CANCELLED) && !job->stream.conn;
-        size_t n_bytes = sizeof *job + job->n_choices * sizeof *job->choices + job->stream.out.len;
-        n_bytes += ended ? 0 : job->n_asked_bytes;
-        pthread_mutex_unlock(&job->stream.lock);
-        const bool own = job->client == client;
-        k.n++;
-        k.n_bytes += n_bytes;
-        k.n_own += own;
-        k.n_own_bytes += own ? n_bytes : 0;
-        if (was_read && !job->active_link) {
-            k.oldest_read = job;
-            k.oldest_own_read = own ? job : k.oldest_own_read;
-        }
-    }
-    return k;
-}
-
-/* Room for one more. Only jobs that were read give way: what a client has not fetched yet is kept until it expires,
- * however many others come. One client has at most three quarters of the room. */
-static bool make_room(bw_server *server, const bw_job *job, bw_job **evicted, char *why, size_t why_bytes)
-{
-    const uint32_t most = server->options.max_jobs, own = most - most / 4;
-    const size_t most_bytes = server->options.max_job_bytes, own_bytes = most_bytes - most_bytes / 4;
-    kept k = count_kept(server, job->client);
-    const bool own_full = k.n_own >= own || k.n_own_bytes + job->n_asked_bytes > own_bytes;
-    const bool full = k.n >= most || k.n_bytes + job->n_asked_bytes > most_bytes;
-    *evicted = own_full ? k.oldest_own_read : full ? k.oldest_read : NULL;
-    if (*evicted)
-        return unlist_known(*evicted);
-    if (own_full)
-        snprintf(why, why_bytes,
-                 "%u jobs of this client (%zu bytes) run or wait to be read, the limit is %u (%zu bytes); read their "
-                 "streams or delete them",
-                 k.n_own, k.n_own_bytes, own, own_bytes);
-    else if (full)
-        snprintf(why, why_bytes, "%u jobs (%zu bytes) run or wait to be read, the limit is %u (%zu bytes)", k.n,
-                 k.n_bytes, most, most_bytes);
-    return !own_full && !full;
 }
 
 /* ---- start ---- */
@@ -401,7 +336,7 @@ static bool admit(bw_job *job, bw_engine **engine, bw_reply *reply)
         bw_job_reply_failure(job, &err, reply);
     } else if (!*engine && !job->remember && server->n_held >= server->options.max_held) {
         bw_job_reply_busy(job, reply, "too many requests wait for the model to load");
-    } else if (job->remember && !make_room(server, job, &evicted, why, sizeof why)) {
+    } else if (job->remember && !bw_job_make_room(job, &evicted, why, sizeof why)) {
         bw_job_reply_busy(job, reply, why);
     } else {
         good = true;
@@ -420,8 +355,11 @@ static bool admit(bw_job *job, bw_engine **engine, bw_reply *reply)
     if (!good)
         server->n_refused++;
     pthread_mutex_unlock(&server->lock);
-    if (evicted)
+    while (evicted) { /* no list has them any more */
+        bw_job *next = evicted->known_next;
         bw_pipe_unref(&evicted->stream);
+        evicted = next;
+    }
     return good;
 }
 
@@ -443,7 +381,7 @@ bool bw_job_start(bw_job *job, bw_reply *reply)
         return true;
     bw_job_reply_failure(job, &err, reply);
     pthread_mutex_lock(&job->server->lock);
-    bool was_active = unlist_active(job), was_known = unlist_known(job);
+    bool was_active = unlist_active(job), was_known = bw_job_unlist_known(job);
     job->server->n_refused++;
     pthread_mutex_unlock(&job->server->lock);
     if (was_active)
@@ -696,7 +634,7 @@ static void drop_expired(bw_server *server, int64_t now_ns)
             pthread_mutex_unlock(&job->stream.lock);
         }
         if (found)
-            unlist_known(found);
+            bw_job_unlist_known(found);
         pthread_mutex_unlock(&server->lock);
         if (!found)
             return;

@@ -114,16 +114,16 @@ void bw_job_prepare(bw_job *job)
 static int64_t count_own(const bw_prep *prep, uint64_t client, int64_t *n_clients)
 {
     bool seen[BW_FAIR_COUNTERS] = {false};
-    unsigned counter = bw_fair_counter(client);
     int64_t own = 0;
-    seen[counter] = true;
+    seen[bw_fair_counter(client)] = true;
     *n_clients = 1;
     for (const bw_job *job = prep->first; job; job = job->prep_next) {
         unsigned other = bw_fair_counter(job->client);
-        own += other == counter;
+        own += job->client == client;
         *n_clients += !seen[other];
         seen[other] = true;
     }
+    *n_clients += own == 0 && *n_clients == 1 && prep->first; /* all others share its counter */
     return own;
 }
 

@@ -158,6 +158,55 @@ static void places_are_shared(void **state)
     bw_engine_free(e);
 }
 
+/* Two clients that share a counter are still two: who has nothing finds a place where the other filled all. */
+static void counters_that_meet(void **state)
+{
+    (void)state;
+    bw_err err = {0};
+    uint64_t other = 2;
+    while (bw_fair_counter(other) != bw_fair_counter(1))
+        other++;
+    fake.step_us = 1000;
+    bw_engine *e = make_queue(1, 64, 7);
+    bw_session *s[16];
+    int n = 0;
+    bw_request r = make_request("some text", 200);
+    r.ignore_eos = true;
+    for (r.client = 1; n < 16 && bw_engine_submit(e, &r, &s[n], &err) == BW_OK;)
+        n++;
+    assert_int_equal(n, 8);
+    r.client = other;
+    assert_ok(bw_engine_submit(e, &r, &s[n++], &err), err);
+    for (int i = 0; i < n; i++)
+        bw_session_free(s[i]);
+    bw_engine_free(e);
+}
+
+/* 64 clients with two requests of two texts each, and one that sends whatever is taken: without options nobody is
+ * refused but that one. */
+static void many_clients(void **state)
+{
+    (void)state;
+    enum { N_CLIENTS = 64, EACH = 4, MOST = 2000 };
+    static bw_session *s[MOST];
+    bw_err err = {0};
+    fake.step_us = 1000;
+    bw_engine *e = make_queue(4, 64, 0);
+    int n = 0;
+    bw_request r = make_request("some text", 200);
+    r.ignore_eos = true;
+    for (r.client = 1000; n < MOST - N_CLIENTS * EACH && bw_engine_submit(e, &r, &s[n], &err) == BW_OK;)
+        n++;
+    assert_true(n < MOST - N_CLIENTS * EACH); /* there is an end to it */
+    for (int i = 0; i < N_CLIENTS * EACH; i++) {
+        r.client = 1 + (uint64_t)(i % N_CLIENTS);
+        assert_ok(bw_engine_submit(e, &r, &s[n++], &err), err);
+    }
+    for (int i = 0; i < n; i++)
+        bw_session_free(s[i]);
+    bw_engine_free(e);
+}
+
 /* Whoever generates does not wait for more than a part of a long prompt that others bring. */
 static void generating_goes_on(void **state)
 {
@@ -267,6 +316,8 @@ int main(void)
         cmocka_unit_test_setup(short_one_behind_many, setup),
         cmocka_unit_test_setup(long_one_among_many, setup),
         cmocka_unit_test_setup(places_are_shared, setup),
+        cmocka_unit_test_setup(counters_that_meet, setup),
+        cmocka_unit_test_setup(many_clients, setup),
         cmocka_unit_test_setup(generating_goes_on, setup),
         cmocka_unit_test_setup(alone_it_takes_all, setup),
         cmocka_unit_test_setup(counters, setup),

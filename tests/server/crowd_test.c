@@ -22,19 +22,39 @@ static bw_engine *engine;
 static bw_server *server;
 static uint16_t port;
 
-static void start_with(uint32_t max_connections, int64_t send_timeout_ms)
+static void start_server(bw_server_options *options)
 {
     bw_err err = {0};
     bw_engine_options eo;
     bw_engine_options_init(&eo);
     assert_ok(bw_engine_new(&eo, &engine, &err), err);
+    options->engine = engine;
+    assert_ok(bw_server_start(options, &server, &err), err);
+    port = bw_server_port(server);
+}
+
+static void start_with(uint32_t max_connections, int64_t send_timeout_ms)
+{
     bw_server_options options;
     bw_server_options_init(&options);
-    options.engine = engine;
     options.max_connections = max_connections;
     options.send_timeout_ms = send_timeout_ms;
-    assert_ok(bw_server_start(&options, &server, &err), err);
-    port = bw_server_port(server);
+    start_server(&options);
+}
+
+static void start_jobs(uint32_t max_jobs)
+{
+    bw_server_options options;
+    bw_server_options_init(&options);
+    options.max_jobs = max_jobs;
+    start_server(&options);
+}
+
+static void wait_until_idle(void)
+{
+    for (int i = 0; i < 2000 && bw_server_count_active(server); i++)
+        bw_clock_sleep_ms(1);
+    assert_int_equal(bw_server_count_active(server), 0);
 }
 
 /* With deadlines that do not come to the rescue. */
@@ -374,13 +394,16 @@ static void test_localhost(void **state)
 }
 
 /* The answer to a job's creation; its stream's path goes to url (bw_free). */
-static int create_job(const char *address, char **url)
+static int create_job_of(const char *address, const char *body, char **url)
 {
-    static const char request[] = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                                  "Connection: close\r\nContent-Length: 29\r\n\r\n{\"prompt\":\"a\",\"max_tokens\":1}";
+    char request[400];
     answer a;
     int fd = connect_from(address);
-    client_send(fd, request, sizeof request - 1);
+    int n = snprintf(request, sizeof request,
+                     "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                     strlen(body), body);
+    client_send(fd, request, (size_t)n);
     client_read(fd, &a, NULL);
     close(fd);
     int status = a.status;
@@ -388,6 +411,11 @@ static int create_job(const char *address, char **url)
         *url = json_text(a.body.data, "sse_url");
     answer_deinit(&a);
     return status;
+}
+
+static int create_job(const char *address, char **url)
+{
+    return create_job_of(address, "{\"prompt\":\"a\",\"max_tokens\":1}", url);
 }
 
 /* 300 jobs of somebody else: mine, finished and not yet read, is still there. */
@@ -415,6 +443,49 @@ static void test_unread_job(void **state)
     assert_int_equal(bw_server_count_active(server), 0);
 }
 
+static int start_few_jobs(void **state)
+{
+    (void)state;
+    start_jobs(12);
+    return 0;
+}
+
+/* Clients that never fetch their jobs take all the room; another one still gets its share, from who has most, and
+ * keeps what it has. */
+static void test_room_is_shared(void **state)
+{
+    (void)state;
+    static const char *const greedy[] = {"127.0.0.3", "127.0.0.4"};
+    char *urls[3];
+    for (int i = 0; i < 2; i++)
+        for (int n = 0; n < 12; n++) {
+            create_job(greedy[i], NULL);
+            wait_until_idle();
+        }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(create_job("127.0.0.2", &urls[i]), 200);
+        wait_until_idle();
+    }
+    assert_int_equal(create_job_of("127.0.0.2", "{\"prompt\":\"a @slow=20\",\"max_tokens\":500}", &urls[2]), 200);
+    char path[128];
+    snprintf(path, sizeof path, "%.*s", (int)(strlen(urls[2]) - strlen("/stream")), urls[2]);
+    answer a;
+    client_ask(port, "DELETE", path, "", NULL, &a); /* whose last words come afterwards */
+    assert_int_equal(a.status, 200);
+    answer_deinit(&a);
+    for (int n = 0; n < 24; n++) { /* they go on, in turns */
+        create_job(greedy[n % 2], NULL);
+        wait_until_idle();
+    }
+    for (int i = 0; i < 3; i++) {
+        client_ask(port, "GET", urls[i], "", NULL, &a);
+        assert_int_equal(a.status, 200);
+        assert_non_null(strstr(a.body.data, i < 2 ? "[DONE]" : "[CANCELLED]"));
+        answer_deinit(&a);
+        bw_free(urls[i]);
+    }
+}
+
 int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
@@ -426,6 +497,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_share_of_places, start_small, stop),
         cmocka_unit_test_setup_teardown(test_no_files, start_patient, stop),
         cmocka_unit_test_setup_teardown(test_unread_job, start_patient, stop),
+        cmocka_unit_test_setup_teardown(test_room_is_shared, start_few_jobs, stop),
         cmocka_unit_test(test_localhost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

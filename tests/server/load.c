@@ -29,6 +29,15 @@ static void note_wrong(load_client *c, const char *what, const answer *a)
                  a->body.data ? a->body.data : "");
 }
 
+static void note_refused(load_client *c, bool is_job, const answer *a)
+{
+    char *first = c->result.first_refused[is_job ? 0 : 1];
+    c->result.n_refused++;
+    c->result.n_refused_jobs += is_job;
+    if (!*first)
+        snprintf(first, sizeof c->result.first_refused[0], "%.199s", a->body.data ? a->body.data : "");
+}
+
 static const double first_step_ms = 0.1, step_factor = 1.05;
 
 void load_note_first_token(load_result *result, double ms)
@@ -117,7 +126,7 @@ static void take_answer(load_client *c, int fd, const char *const *ends, const c
     if (start_ns > 0 && a.seen_ns > 0)
         load_note_first_token(&c->result, (double)(a.seen_ns - start_ns) / 1e6);
     if (a.status == 503) {
-        c->result.n_refused++;
+        note_refused(c, false, &a);
     } else {
         bool ended = false;
         for (int i = 0; ends[i]; i++)
@@ -147,7 +156,7 @@ static void do_job(load_client *c)
     bw_str_deinit(&body);
     char *url = json_text(a.body.data, "sse_url"), *id = json_text(a.body.data, "job_id");
     if (a.status == 503) {
-        c->result.n_refused++;
+        note_refused(c, true, &a);
     } else if (!url || !id) {
         note_wrong(c, "job", &a);
     } else {
@@ -279,6 +288,10 @@ void load_add(load_result *sum, const load_result *r)
     sum->n_cancelled += r->n_cancelled;
     sum->n_hung_up += r->n_hung_up;
     sum->n_refused += r->n_refused;
+    sum->n_refused_jobs += r->n_refused_jobs;
+    for (int i = 0; i < 2; i++)
+        if (!*sum->first_refused[i])
+            memcpy(sum->first_refused[i], r->first_refused[i], sizeof sum->first_refused[i]);
     sum->n_bad += r->n_bad;
     sum->n_waited += r->n_waited;
     if (r->n_wrong && !sum->n_wrong)

@@ -28,9 +28,11 @@ typedef struct load_result {
     int64_t n_cancelled; /* we sent DELETE */
     int64_t n_hung_up;   /* we closed the connection while it was being answered */
     int64_t n_refused;   /* 503 */
-    int64_t n_bad;       /* rubbish, answered with an error or a closed connection as it should be */
-    int64_t n_waited;    /* jobs whose stream was asked for seconds after they ended */
-    int64_t n_wrong;     /* anything else */
+    int64_t n_refused_jobs;
+    char first_refused[2][200]; /* what the server said: to a job, to another request */
+    int64_t n_bad;              /* rubbish, answered with an error or a closed connection as it should be */
+    int64_t n_waited;           /* jobs whose stream was asked for seconds after they ended */
+    int64_t n_wrong;            /* anything else */
     char first_wrong[300];
     double slowest_ms; /* one turn of a client: a request, or a job and its stream */
     int slowest_kind;  /* 0 job, 1 OpenAI, 2 bad request, 3 rubbish */

@@ -331,7 +331,7 @@ bw_status bw_engine_new(const bw_engine_options *options, bw_engine **out, bw_er
     pthread_cond_init(&engine->work, NULL);
     pthread_cond_init(&engine->events, NULL);
     engine->n_parallel = options->n_parallel ? options->n_parallel : 4;
-    engine->n_queue = options->n_queue ? options->n_queue : 64;
+    engine->n_queue = options->n_queue ? options->n_queue : 512;
     engine->n_ctx = options->n_ctx > 0 ? options->n_ctx : 4096;
     engine->opened = options->opened;
     pthread_create(&engine->thread, NULL, engine_main, engine);
