@@ -1,9 +1,13 @@
 #include "bw_json.h"
 
+#include <errno.h>
+#include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bw_mem.h"
+#include "bw_str.h"
 
 /* jansson does not always say that an allocation failed, and may then even return a string that lacks a character; this
  * remembers it. Worse, its lexer writes beyond what it has when the buffer of the token that it reads cannot grow. So
@@ -109,5 +113,65 @@ json_t *bw_json_load(const char *text, size_t n_bytes, size_t flags, json_error_
     char *data = spare.data;
     spare = (reserve){0};
     bw_free(data);
+    return value;
+}
+
+bool bw_json_is_too_large(const json_error_t *error)
+{
+    return json_error_code(error) == json_error_numeric_overflow;
+}
+
+/* One number, n bytes: an exponent makes an integer real, with the digits that it has. */
+static void add_number(bw_str *out, const char *number, size_t n)
+{
+    char *end;
+    errno = 0;
+    strtoll(number, &end, 10);
+    const bool is_integer = (size_t)(end - number) == n, is_beyond = is_integer && errno == ERANGE;
+    const double value = strtod(number, &end);
+    if ((size_t)(end - number) == n && isinf(value)) {
+        bw_str_add(out, value < 0 ? "-1e308" : "1e308");
+        return;
+    }
+    bw_str_add_bytes(out, number, n);
+    if (is_beyond)
+        bw_str_add(out, "E0");
+}
+
+/* A NUL stands behind the text. */
+static void tame_numbers(const char *text, size_t n_bytes, bw_str *out)
+{
+    const char *begin = text, *at = text, *end = text + n_bytes; /* begin: of what is not copied yet */
+    while (at < end) {
+        if (*at == '"') {
+            for (at++; at < end && *at != '"'; at++)
+                at += *at == '\\' && at + 1 < end;
+            at += at < end;
+        } else if ((*at >= '0' && *at <= '9') || *at == '-') {
+            const size_t n = strspn(at, "+-.0123456789eE");
+            bw_str_add_bytes(out, begin, (size_t)(at - begin));
+            add_number(out, at, n);
+            begin = at += n;
+        } else {
+            at++;
+        }
+    }
+    bw_str_add_bytes(out, begin, (size_t)(end - begin));
+}
+
+json_t *bw_json_load_any_number(const char *text, size_t n_bytes, size_t flags, json_error_t *error, bool *no_memory)
+{
+    json_t *value = bw_json_load(text, n_bytes, flags, error, no_memory);
+    if (value || *no_memory || !bw_json_is_too_large(error))
+        return value;
+    bw_str copy = {0}, tamed = {0};
+    bw_str_add_bytes(&copy, text, n_bytes);
+    if (!copy.failed)
+        tame_numbers(copy.data, copy.len, &tamed);
+    *no_memory = copy.failed || tamed.failed;
+    if (!*no_memory)
+        value = bw_json_load(tamed.data, tamed.len, flags, error, no_memory);
+    bw_str_deinit(&copy);
+    bw_str_deinit(&tamed);
     return value;
 }

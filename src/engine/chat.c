@@ -149,9 +149,10 @@ static bool shape_arguments(json_t *function, bool as_text)
         const char *text = json_string_value(arguments);
         bool no_memory = false;
         json_error_t why;
-        json_t *value = strspn(text, " \t\r\n") == json_string_length(arguments)
-                            ? json_object() /* a call without arguments */
-                            : bw_json_load(text, json_string_length(arguments), JSON_ALLOW_NUL, &why, &no_memory);
+        json_t *value =
+            strspn(text, " \t\r\n") == json_string_length(arguments)
+                ? json_object() /* a call without arguments */
+                : bw_json_load_any_number(text, json_string_length(arguments), JSON_ALLOW_NUL, &why, &no_memory);
         if (no_memory)
             return false;
         if (json_is_object(value))

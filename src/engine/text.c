@@ -63,7 +63,7 @@ static bw_status parse_json(const char *text, const char *what, bool array, json
 {
     json_error_t error;
     bool no_memory;
-    *out = bw_json_load(text, strlen(text), JSON_ALLOW_NUL, &error, &no_memory);
+    *out = bw_json_load_any_number(text, strlen(text), JSON_ALLOW_NUL, &error, &no_memory);
     if (no_memory)
         return bw_fail_memory(err, strlen(text), what);
     if (!*out)

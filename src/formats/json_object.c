@@ -16,6 +16,9 @@ bw_status bw_json_parse(const char *text, size_t n_bytes, const char *path, cons
         return bw_fail_memory(err, n_bytes, path);
     if (*root && json_is_object(*root))
         return BW_OK;
+    if (!*root && bw_json_is_too_large(&e))
+        return bw_fail(err, BW_E_FORMAT, "%s: %s holds a number that is too large, beyond 64 bits (at byte %d)", path,
+                       what, e.position);
     if (!*root) {
         char shown[BW_NAME_SHOWN];
         return bw_fail(err, BW_E_FORMAT, "%s: %s is not valid JSON (at byte %d: %s)", path, what, e.position,

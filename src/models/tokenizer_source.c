@@ -47,7 +47,7 @@ static bw_status set_member(char **text, size_t *n_bytes, const char *what, cons
 {
     json_error_t json_error;
     bool no_memory = false;
-    json_t *json = *text ? bw_json_load(*text, *n_bytes, 0, &json_error, &no_memory) : json_object();
+    json_t *json = *text ? bw_json_load_any_number(*text, *n_bytes, 0, &json_error, &no_memory) : json_object();
     bool is_object = json_is_object(json);
     char *copy = is_object && json_object_set(json, key, value) == 0 ? dump(json) : NULL;
     json_decref(json);
@@ -80,7 +80,7 @@ static bw_status merge_template_json(char **config, size_t *config_bytes, const 
     bw_json_init();
     json_error_t json_error;
     bool no_memory = false;
-    json_t *json = bw_json_load(json_text, n_json, 0, &json_error, &no_memory);
+    json_t *json = bw_json_load_any_number(json_text, n_json, 0, &json_error, &no_memory);
     json_t *template = json_incref(json_object_get(json, "chat_template"));
     json_decref(json);
     if (no_memory)
@@ -133,7 +133,7 @@ static bw_status merge_ends(const bw_source *source, char **generation, size_t *
     if (*generation) {
         json_error_t json_error;
         bool no_memory = false;
-        json_t *json = bw_json_load(*generation, *generation_bytes, 0, &json_error, &no_memory);
+        json_t *json = bw_json_load_any_number(*generation, *generation_bytes, 0, &json_error, &no_memory);
         const json_t *own = json_object_get(json, key);
         bool settled = !json_is_object(json) || (own && !json_is_null(own)); /* what is no object is told of later */
         json_decref(json);

@@ -84,10 +84,15 @@ static bool read_integer(reader *in, const bw_field *f, double low)
 {
     int64_t value;
     bw_json_found found = bw_json_get_i64(in->object, f->name, &value);
-    const json_t *given = bw_json_get(in->object, f->name);
-    if (found == BW_JSON_WRONG_TYPE && json_is_real(given) && fabs(json_real_value(given)) > 9e18) {
-        found = BW_JSON_FOUND;
-        value = json_real_value(given) > 0 ? INT64_MAX : INT64_MIN;
+    if (found == BW_JSON_TOO_LARGE) {
+        in->tell(in->user, &(bw_fault){.kind = BW_FAULT_RANGE,
+                                       .name = f->name,
+                                       .is_integer = true,
+                                       .low = low,
+                                       .high = f->high,
+                                       .value = json_real_value(bw_json_get(in->object, f->name)),
+                                       .is_beyond = true});
+        return false;
     }
     if (found == BW_JSON_WRONG_TYPE)
         tell(in, BW_FAULT_TYPE, f->name, "an integer");
@@ -167,6 +172,14 @@ static void *allocate(reader *in, size_t n, size_t size)
     return items;
 }
 
+/* Digits alone, and more than an id can have. */
+static bool is_huge_id(const char *key)
+{
+    int64_t token;
+    size_t n = strspn(key, "0123456789");
+    return n > 0 && !key[n] && (!bw_parse_i64(key, &token) || token > INT32_MAX);
+}
+
 static void read_logit_bias(reader *in)
 {
     json_t *biases = bw_json_get(in->object, "logit_bias"), *value;
@@ -185,6 +198,10 @@ static void read_logit_bias(reader *in)
     {
         int64_t token;
         double bias = json_number_value(value);
+        if (is_huge_id(key)) {
+            tell(in, BW_FAULT_VALUE, "logit_bias", "holds a token id that is too large");
+            return;
+        }
         if (!bw_parse_i64(key, &token) || token < 0 || token > INT32_MAX || !json_is_number(value) ||
             !(bias >= -100 && bias <= 100)) {
             tell(in, BW_FAULT_VALUE, "logit_bias", "must map token ids to numbers between -100 and 100");
@@ -206,6 +223,10 @@ static void read_stop_tokens(reader *in)
     for (size_t i = 0; ids && good && i < n; i++) {
         int64_t id = -1;
         good = bw_json_to_i64(json_array_get(list, i), &id) && id >= 0 && id <= INT32_MAX;
+        if (id > INT32_MAX || bw_json_is_beyond_i64(json_array_get(list, i))) {
+            tell(in, BW_FAULT_VALUE, "stop_token_ids", "holds a token id that is too large");
+            return;
+        }
         ids[i] = (int32_t)id;
     }
     if (!good)

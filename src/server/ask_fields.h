@@ -49,6 +49,7 @@ typedef struct bw_fault {
     double low, high;  /* RANGE */
     double value;      /* RANGE: of a real number */
     int64_t whole;     /* RANGE: of an integer */
+    bool is_beyond;    /* RANGE: of an integer that 64 bits do not hold; value has it, rounded */
 } bw_fault;
 
 /* Fill in the defaults, read what the list says how to read, and the lists logit_bias, stop_token_ids and bad_words.

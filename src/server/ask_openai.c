@@ -20,7 +20,10 @@ static void tell(void *user, const bw_fault *f)
         COMPLAIN(in, f->name, "'%s' must be %s.", f->name, f->words);
         break;
     case BW_FAULT_RANGE:
-        if (f->is_integer)
+        if (f->is_beyond)
+            COMPLAIN(in, f->name, "'%s' is too large for 64 bits; it must be between %.0f and %.0f.", f->name, f->low,
+                     f->high);
+        else if (f->is_integer)
             COMPLAIN(in, f->name, "'%s' must be between %.0f and %.0f, not %lld.", f->name, f->low, f->high,
                      (long long)f->whole);
         else
@@ -48,6 +51,9 @@ static bool read_integer(bw_ask_reader *in, const char *key, int64_t low, int64_
     bw_json_found found = bw_json_get_i64(in->object, key, &value);
     if (found == BW_JSON_WRONG_TYPE)
         COMPLAIN(in, key, "'%s' must be an integer.", key);
+    if (found == BW_JSON_TOO_LARGE)
+        COMPLAIN(in, key, "'%s' is too large for 64 bits; it must be between %lld and %lld.", key, (long long)low,
+                 (long long)high);
     if (found != BW_JSON_FOUND)
         return false;
     if (value < low || value > high) {
@@ -102,6 +108,8 @@ static void read_seed(bw_ask_reader *in)
     bw_json_found found = bw_json_get_i64(in->object, "seed", &seed);
     if (found == BW_JSON_WRONG_TYPE)
         COMPLAIN(in, "seed", "'seed' must be a 64-bit integer.");
+    if (found == BW_JSON_TOO_LARGE)
+        COMPLAIN(in, "seed", "'seed' is too large: it must be between -2^63 and 2^63 - 1.");
     if (found != BW_JSON_FOUND || seed == -1) /* -1: llama-server's clients ask for a random one */
         return;
     in->ask->sampling.seed = (uint64_t)seed;
@@ -149,6 +157,10 @@ static bool read_tokens(bw_ask_reader *in, const json_t *array, bw_ask_prompt *p
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(array, i);
         int64_t token = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (token > INT32_MAX || bw_json_is_beyond_i64(item)) {
+            COMPLAIN(in, "prompt", "'prompt' holds a token id that is too large.");
+            return false;
+        }
         if (token < 0 || token > INT32_MAX) {
             COMPLAIN(in, "prompt", "'prompt' must be a string, an array of strings, of tokens, or of token arrays.");
             return false;
@@ -187,7 +199,8 @@ static void read_prompts(bw_ask_reader *in)
         COMPLAIN(in, "prompt", "'prompt' is missing.");
         return;
     }
-    bool several = json_is_array(value) && !json_is_integer(json_array_get(value, 0));
+    const json_t *first = json_array_get(value, 0);
+    bool several = json_is_array(value) && !json_is_integer(first) && !bw_json_is_beyond_i64(first);
     size_t n = several ? json_array_size(value) : 1;
     if (n < 1 || n * (size_t)in->ask->n > BW_ASK_MAX_CHOICES) {
         COMPLAIN(in, "prompt", "%zu prompts with n = %d: their product must be between 1 and %d.", n, (int)in->ask->n,

@@ -52,15 +52,17 @@ static void tell(void *user, const bw_fault *f)
         note_found(in, f->name, BW_JSON_WRONG_TYPE, f->words);
         break;
     case BW_FAULT_RANGE:
-        if (f->is_integer)
+        if (f->is_integer && !f->is_beyond)
             snprintf(text, sizeof text, "%lld", (long long)f->whole);
         else
             write_real(f->value, text);
         snprintf(constraint, sizeof constraint, f->is_integer ? "range(%.0f..=%.0f)" : "range(%.1f..=%.1f)", f->low,
                  f->high);
         snprintf(message, sizeof message,
-                 f->is_integer ? "%s must be between %.0f and %.0f" : "%s must be between %.1f and %.1f", f->name,
-                 f->low, f->high);
+                 f->is_beyond    ? "%s is too large: it must be between %.0f and %.0f"
+                 : f->is_integer ? "%s must be between %.0f and %.0f"
+                                 : "%s must be between %.1f and %.1f",
+                 f->name, f->low, f->high);
         add_error(in, f->name, constraint, message, text);
         break;
     case BW_FAULT_REFUSED:
@@ -161,6 +163,8 @@ static bool read_members(reader *in, bool tagged, bw_ask *ask)
         return false;
     bw_json_found found = bw_json_get_u64(in->object, "seed", &s->seed);
     note_found(in, "seed", found, "an unsigned 64-bit integer");
+    if (found == BW_JSON_TOO_LARGE)
+        add_error(in, "seed", "range(0..=18446744073709551615)", "seed is too large: 64 bits do not hold it", NULL);
     s->has_seed = s->has_seed || found == BW_JSON_FOUND;
     /* The contract allows 0 and what is almost 0, by which the engine does not divide: off, and the least it takes. */
     if (s->repetition_penalty == 0)

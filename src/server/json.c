@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bw_json.h"
@@ -33,43 +32,6 @@ static bool is_too_deep(const char *text, size_t n_bytes)
     return false;
 }
 
-/* Numbers beyond a double become 1e308, which no member can take but one that is ignored does not mind. The text is
- * NUL-terminated and keeps its length. */
-static void tame_numbers(char *text)
-{
-    for (char *c = text; *c; c++) {
-        if (*c == '"') {
-            for (c++; *c && *c != '"'; c++)
-                c += *c == '\\' && c[1];
-            if (!*c)
-                return;
-        } else if ((*c >= '0' && *c <= '9') || *c == '-') {
-            size_t n = strspn(c, "+-.0123456789eE");
-            char *end = c;
-            const bool is_huge = n >= 5 && isinf(strtod(c, &end));
-            n = n < (size_t)(end - c) || end == c ? n : (size_t)(end - c);
-            if (is_huge && n >= 5) {
-                char *digits = c + (*c == '-');
-                memset(digits, ' ', n - (size_t)(digits - c));
-                memcpy(digits, "1e308", 5);
-            }
-            c += n - 1;
-        }
-    }
-}
-
-static json_t *load_tamed(const char *text, size_t n_bytes, size_t flags, json_error_t *error, bool *no_memory)
-{
-    char *copy = bw_strndup(text, n_bytes);
-    *no_memory = copy == NULL;
-    if (!copy)
-        return NULL;
-    tame_numbers(copy);
-    json_t *value = bw_json_load(copy, n_bytes, flags, error, no_memory);
-    bw_free(copy);
-    return value;
-}
-
 json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes)
 {
     bool no_memory = false;
@@ -82,12 +44,8 @@ json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t w
         return NULL;
     }
     json_error_t error = {0};
-    const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_t *value = bw_json_load(text ? text : "", n_bytes, flags, &error, &no_memory);
-    if (!value && !no_memory && json_error_code(&error) == json_error_numeric_overflow)
-        value = bw_json_load(text, n_bytes, flags | JSON_DECODE_INT_AS_REAL, &error, &no_memory);
-    if (!value && !no_memory && json_error_code(&error) == json_error_numeric_overflow)
-        value = load_tamed(text, n_bytes, flags | JSON_DECODE_INT_AS_REAL, &error, &no_memory);
+    json_t *value =
+        bw_json_load_any_number(text ? text : "", n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error, &no_memory);
     if (no_memory)
         why[0] = 0;
     else if (!value)
@@ -117,12 +75,19 @@ bool bw_json_to_i64(const json_t *value, int64_t *out)
     return true;
 }
 
+bool bw_json_is_beyond_i64(const json_t *value)
+{
+    return json_is_real(value) && fabs(json_real_value(value)) > 9.2e18;
+}
+
 bw_json_found bw_json_get_i64(const json_t *object, const char *key, int64_t *out)
 {
     json_t *value = bw_json_get(object, key);
     if (!value)
         return BW_JSON_ABSENT;
-    return bw_json_to_i64(value, out) ? BW_JSON_FOUND : BW_JSON_WRONG_TYPE;
+    if (bw_json_to_i64(value, out))
+        return BW_JSON_FOUND;
+    return bw_json_is_beyond_i64(value) ? BW_JSON_TOO_LARGE : BW_JSON_WRONG_TYPE;
 }
 
 bw_json_found bw_json_get_u64(const json_t *object, const char *key, uint64_t *out)
@@ -136,8 +101,10 @@ bw_json_found bw_json_get_u64(const json_t *object, const char *key, uint64_t *o
         return integer >= 0 ? BW_JSON_FOUND : BW_JSON_WRONG_TYPE;
     }
     double real = json_is_real(value) ? json_real_value(value) : -1;
-    if (!(real >= 0) || real > 0x1p64 || real != floor(real))
+    if (!(real >= 0) || real != floor(real))
         return BW_JSON_WRONG_TYPE;
+    if (real > 0x1p64)
+        return BW_JSON_TOO_LARGE;
     *out = real >= 0x1p64 ? UINT64_MAX : (uint64_t)real; /* above 2^63 the last bits were lost by the reader */
     return BW_JSON_FOUND;
 }

@@ -13,7 +13,8 @@
  * mark before it is skipped. */
 json_t *bw_body_parse_json(const char *text, size_t n_bytes, char *why, size_t why_bytes);
 
-typedef enum bw_json_found { BW_JSON_ABSENT, BW_JSON_FOUND, BW_JSON_WRONG_TYPE } bw_json_found;
+/* TOO_LARGE: a whole number that 64 bits do not hold. */
+typedef enum bw_json_found { BW_JSON_ABSENT, BW_JSON_FOUND, BW_JSON_WRONG_TYPE, BW_JSON_TOO_LARGE } bw_json_found;
 
 /* A member of an object; null counts as absent. Numbers with a fraction are no integers, 3.0 is one. */
 bw_json_found bw_json_get_i64(const json_t *object, const char *key, int64_t *out);
@@ -25,5 +26,7 @@ bw_json_found bw_json_get_text(const json_t *object, const char *key, const char
 json_t *bw_json_get(const json_t *object, const char *key);
 /* An integer that fits int64, from an integer or an integral real number. */
 bool bw_json_to_i64(const json_t *value, int64_t *out);
+/* A whole number, but one beyond int64. */
+bool bw_json_is_beyond_i64(const json_t *value);
 
 #endif

@@ -320,6 +320,11 @@ bool bw_tok_json_int(const tok_json_node *node, int32_t *out)
     return true;
 }
 
+bool bw_tok_json_is_too_large(const tok_json_node *node)
+{
+    return node && node->type == TOK_NUMBER && node->number > 2147483647.0;
+}
+
 bool bw_tok_json_flag(const tok_json *json, const tok_json_node *node, const char *key, bool fallback)
 {
     const tok_json_node *value = bw_tok_json_get(json, node, key);

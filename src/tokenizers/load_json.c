@@ -13,6 +13,8 @@ static bw_status read_added_ids(const bw_tokenizer *t, const tok_json *j, const 
     for (uint32_t i = 0; i < added->n; i++, a = bw_tok_json_next(j, a)) {
         int32_t id;
         const tok_json_node *content = bw_tok_json_get(j, a, "content");
+        if (bw_tok_json_is_too_large(bw_tok_json_get(j, a, "id")))
+            return bw_fail(err, BW_E_FORMAT, "%s: the id of added token %u is too large", t->path, (unsigned)i);
         if (!bw_tok_json_int(bw_tok_json_get(j, a, "id"), &id) || !content || content->type != TOK_STRING)
             return bw_fail(err, BW_E_FORMAT, "%s: added token %u has no id or no content", t->path, (unsigned)i);
         *max = id > *max ? id : *max;
@@ -27,8 +29,9 @@ static bw_status read_vocab(bw_tokenizer *t, const tok_json *j, const tok_json_n
     const tok_json_node *key = vocab + 1;
     for (uint32_t i = 0; i < vocab->n; i++, key = bw_tok_json_next(j, key + 1)) {
         if (!bw_tok_json_int(key + 1, &id))
-            return bw_fail(err, BW_E_FORMAT, "%s: the id of token '%.*s' is not a number from 0 up", t->path,
-                           (int)(key->n > 60 ? 60 : key->n), key->s);
+            return bw_fail(err, BW_E_FORMAT, "%s: the id of token '%.*s' is %s", t->path,
+                           (int)(key->n > 60 ? 60 : key->n), key->s,
+                           bw_tok_json_is_too_large(key + 1) ? "too large" : "not a number from 0 up");
         max = id > max ? id : max;
     }
     BW_TRY(read_added_ids(t, j, added, &max, err));

@@ -45,6 +45,8 @@ const tok_json_node *bw_tok_json_next(const tok_json *json, const tok_json_node 
 bool bw_tok_json_is(const tok_json_node *node, const char *text);
 /* false when node is NULL, no number, or no integer in 0..2^31-1. */
 bool bw_tok_json_int(const tok_json_node *node, int32_t *out);
+/* A number above 2^31-1. */
+bool bw_tok_json_is_too_large(const tok_json_node *node);
 /* A boolean member, or fallback. */
 bool bw_tok_json_flag(const tok_json *json, const tok_json_node *node, const char *key, bool fallback);
 

@@ -74,6 +74,7 @@ static void calls(void **state)
     expect(plain, CALL("\"content\":\"so\",", TEXT_ARGUMENTS), "<user>q<assistant>so(f {\"a\": 1})<tool>r");
     expect(plain, CALL("", "\"\""), "<user>q<assistant>(f {})<tool>r");                     /* no arguments */
     expect(plain, CALL("", "\"not {json\""), "<user>q<assistant>(f \"not {json\")<tool>r"); /* as the model wrote it */
+    expect(items, CALL("", "\"{\\\"a\\\":99999999999999999999}\""), "<user>q<assistant>(f a=1e+20)<tool>r");
     expect(plain, CALL("", "\"[1]\""), "<user>q<assistant>(f \"[1]\")<tool>r");
     expect(plain, "[{\"role\":\"assistant\",\"content\":null},{\"role\":\"user\"}]", "<assistant><user>");
     expect(strict, "[{\"role\":\"assistant\",\"content\":null}]", "<assistant>");

@@ -358,6 +358,9 @@ static void template_files(void **state)
     expect_template(NULL, "{\"chat_template\":\"j\"}", "{\"chat_template\":\"c\",\"bos_token\":\"a\"}", "j");
     expect_template(NULL, "{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"}]}", NULL, "d");
     expect_template("x", "{\"chat_template\":\"j\"}", "{\"chat_template\":\"c\"}", "x");
+    /* transformers writes 1e30 as an integer, and newer ones the template into a file of its own beside it */
+    expect_template("x", NULL, "{\"model_max_length\":1000000000000000019884624838656,\"bos_token\":\"a\"}", "x");
+    expect_template(NULL, "{\"chat_template\":\"j\"}", "{\"model_max_length\":1000000000000000019884624838656}", "j");
     expect_no_tokenizer("chat_template.json", "[]", "chat_template.json is no JSON object");
     expect_no_tokenizer("chat_template.json", "{", "chat_template.json is no JSON object");
     expect_no_tokenizer("chat_template.json", "{\"x\":1}", "chat_template.json is no JSON object");

@@ -100,7 +100,9 @@ static void test_flat_ranges(void **state)
     assert_null(strstr(reply.body.data, "\"value\""));
     assert_refused(rbee("{\"prompt\":\"a\",\"max_tokens\":0}", &ask), 400, "\"constraint\":\"range(1..=2048)\"");
     assert_refused(rbee("{\"prompt\":\"a\",\"max_tokens\":2049}", &ask), 400, "\"value\":\"2049\"");
-    assert_refused(rbee("{\"prompt\":\"a\",\"max_tokens\":99999999999999999999}", &ask), 400, "max_tokens");
+    assert_refused(rbee("{\"prompt\":\"a\",\"max_tokens\":99999999999999999999}", &ask), 400,
+                   "max_tokens is too large: it must be between 1 and 2048");
+    assert_refused(rbee("{\"prompt\":\"a\",\"seed\":99999999999999999999}", &ask), 400, "seed is too large");
     assert_refused(rbee("{\"prompt\":\"a\",\"temperature\":2.1,\"min_p\":-1}", &ask), 400, "range(0.0..=2.0)");
     assert_non_null(strstr(reply.body.data, "\"field\":\"min_p\"")); /* all of them, not only the first */
     assert_refused(rbee("{\"prompt\":\"a\",\"repetition_penalty\":-0.1}", &ask), 400, "-0.1");
@@ -174,6 +176,11 @@ static void test_hostile_json(void **state)
     assert_true(rbee("{\"x\":1e400,\"prompt\":\"1e400 \\\" -1e999\",\"y\":[-1e999,{\"z\":123E4567}]}", &ask));
     assert_string_equal(ask.prompts[0].text, "1e400 \" -1e999");
     bw_ask_deinit(&ask);
+    /* one such number makes no other one real: token ids stay ids */
+    assert_true(completion("{\"prompt\":[1,2],\"user\":\"u\",\"x\":[99999999999999999999,-1e999]}", &ask));
+    assert_int_equal(ask.prompts[0].n_tokens, 2);
+    bw_ask_deinit(&ask);
+    assert_refused(rbee("{\"x\":1e400,\"prompt\":\"a\"} 7", &ask), 400, "JSON");
     assert_true(rbee("\xEF\xBB\xBF{\"prompt\":\"a\"}", &ask));
     bw_ask_deinit(&ask);
     assert_refused(rbee("\xEF\xBB\xBF", &ask), 400, "JSON");
@@ -238,6 +245,17 @@ static void test_completion_errors(void **state)
         {"{\"prompt\":[[]]}", "must not be empty"},
         {"{\"prompt\":[1,\"a\"]}", "\"param\":\"prompt\""},
         {"{\"prompt\":[-1]}", "\"param\":\"prompt\""},
+        {"{\"prompt\":[1,99999999999999999999]}", "'prompt' holds a token id that is too large"},
+        {"{\"prompt\":[99999999999999999999]}", "'prompt' holds a token id that is too large"},
+        {"{\"prompt\":\"a\",\"seed\":18446744073709551616}", "'seed' is too large"},
+        {"{\"prompt\":\"a\",\"n\":-99999999999999999999}", "'n' is too large for 64 bits"},
+        {"{\"prompt\":\"a\",\"max_tokens\":99999999999999999999}", "'max_tokens' is too large for 64 bits"},
+        {"{\"prompt\":\"a\",\"logprobs\":99999999999999999999}", "'logprobs' is too large for 64 bits"},
+        {"{\"prompt\":\"a\",\"logit_bias\":{\"99999999999999999999\":1}}",
+         "'logit_bias' holds a token id that is too large"},
+        {"{\"prompt\":\"a\",\"logit_bias\":{\"1\":99999999999999999999}}", "numbers between -100 and 100"},
+        {"{\"prompt\":\"a\",\"stop_token_ids\":[99999999999999999999]}",
+         "'stop_token_ids' holds a token id that is too large"},
         {"{\"prompt\":\"a\",\"n\":0}", "\"param\":\"n\""},
         {"{\"prompt\":\"a\",\"n\":65}", "\"param\":\"n\""},
         {"{\"prompt\":[\"a\",\"b\"],\"n\":64}", "product"},

@@ -449,6 +449,10 @@ static void refused_json(void **state)
         {"{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}", "two tokens"},
         {"{\"model\": {\"vocab\": {\"a\": 2147483647}, \"merges\": []}}", "2147483647"},
         {"{\"model\": {\"vocab\": {\"a\": -1}, \"merges\": []}}", "'a'"},
+        {"{\"model\": {\"vocab\": {\"a\": 99999999999999999999}, \"merges\": []}}", "'a' is too large"},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"added_tokens\": [{\"content\": \"b\", \"id\": "
+         "18446744073709551616}]}",
+         "added token 0 is too large"},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}", "merge 0"},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}}", "dropout"},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}}", "unknown token"},
