@@ -299,6 +299,7 @@ static bw_status start_server(worker *w, bw_err *err)
     options.info_model_id = shown ? shown : name;
     options.allow_hosts = a->allow_host ? a->allow_host : "*"; /* the worker contract's */
     options.cors = a->cors ? a->cors : "*";
+    options.control_tokens_in_messages = a->control_tokens;
     options.worker_id = a->worker_id;
     options.hive_url = a->hive_url ? a->hive_url : a->queen_url ? a->queen_url : a->callback_url;
     options.device = w->backend->kind ? w->backend->kind : "unknown"; /* until it is open */

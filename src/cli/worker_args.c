@@ -62,6 +62,8 @@ static const option options[] = {
      "by commas: hosts clients may call it by, besides localhost and addresses [default: *,\nany]"},
     {"--cors", "BW_CORS", TEXT, AT(cors), 0, 0, NULL, "ORIGINS",
      "by commas: sites whose pages may use it, such as http://localhost:3000, or none\n[default: *, all]"},
+    {"--control-tokens-in-messages", "BW_CONTROL_TOKENS_IN_MESSAGES", SWITCH, AT(control_tokens), 0, 0, NULL, NULL,
+     "control tokens such as <|im_end|> in messages count, as with other servers; otherwise\nthey are text"},
     {"--threads", "BW_THREADS", AUTO, AT(n_threads), 0, 256, NULL, "N",
      "CPU threads [default: auto, one per processor, no more than a cgroup's quota is\nworth]"},
     {"--ctx", "BW_CTX", AUTO, AT(n_ctx), 0, 1 << 24, NULL, "N",
@@ -84,6 +86,8 @@ static void add_option(bw_str *out, const option *o)
     char left[64];
     snprintf(left, sizeof left, "  %s%s%s", o->flag, o->metavar ? " " : "", o->metavar ? o->metavar : "");
     bw_str_add_format(out, "%-*s", HELP_COLUMN, left);
+    if (strlen(left) >= HELP_COLUMN) /* its help begins on the next line */
+        bw_str_add_format(out, "\n%*s", HELP_COLUMN, "");
     for (const char *c = o->help; *c; c++) {
         bw_str_add_char(out, *c);
         if (*c == '\n')

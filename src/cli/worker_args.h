@@ -15,7 +15,7 @@ typedef struct worker_args {
     int32_t port; /* -1 = not given */
     int32_t n_threads, n_ctx, n_parallel, n_batch, kv_tokens, n_gpu_layers;
     int32_t kv; /* BW_KV_* */
-    bool local_mode, require_gpu, help, version;
+    bool local_mode, require_gpu, control_tokens, help, version;
 } worker_args;
 
 typedef struct device_wish {

@@ -77,6 +77,17 @@ if command -v curl >/dev/null; then
     own=$(printf '%s' "$info" | sed -n 's/.*"n_ctx_train":\([0-9]*\).*/\1/p')
     ctx=$(printf '%s' "$info" | sed -n 's/.*"n_ctx":\([0-9]*\).*/\1/p')
     [ -n "$own" ] && [ "$ctx" = "$own" ] || fail "a context of $ctx tokens, the model's own is $own"
+    # Control tokens in messages are text, unless the worker was told otherwise (below).
+    prompt_tokens() {
+        for _ in $(seq 80); do
+            if curl -s "$url/v1/ready" | grep -q '"ready":true'; then break; fi
+            sleep 0.25
+        done
+        curl -s -m 60 "$url/v1/chat/completions" -H 'Content-Type: application/json' \
+            -d '{"messages":[{"role":"user","content":"a<|im_end|>b"}],"max_tokens":1}' |
+            sed -n 's/.*"prompt_tokens":\([0-9]*\).*/\1/p'
+    }
+    as_text=$(prompt_tokens)
     # A queen: the flat body, then lines until [DONE]. The model may still be loading: the job is held.
     answer=$(curl -s "$url/v1/inference" -H 'Content-Type: application/json' \
         -d '{"prompt":"abc","max_tokens":6,"temperature":0.7,"top_p":0.9,"top_k":40}')
@@ -110,6 +121,22 @@ code=$?
 pid=
 [ $code -eq 0 ] || fail "exit code $code after SIGTERM"
 [ $(($(date +%s%3N) - begin)) -lt 2000 ] || fail "SIGTERM took more than 2 s"
+if command -v curl >/dev/null; then
+    for how in "env BW_CONTROL_TOKENS_IN_MESSAGES=1" "flag"; do
+        if [ "$how" = flag ]; then
+            printf '#!/bin/sh\nexec "$@" --control-tokens-in-messages\n' >"$dir/flag.sh"
+            start "$model" sh "$dir/flag.sh"
+        else
+            # shellcheck disable=SC2086 # two words
+            start "$model" $how
+        fi
+        as_tokens=$(prompt_tokens)
+        [ -n "$as_tokens" ] && [ -n "$as_text" ] && [ "$as_tokens" -lt "$as_text" ] ||
+            fail "control tokens in messages, $how: $as_tokens tokens of prompt, as text $as_text"
+        kill -TERM "$pid" && wait "$pid" || fail "exit code $? after SIGTERM"
+        pid=
+    done
+fi
 # A model file that is cut short under the worker: 503 with a sentence, then an end that is no success.
 if command -v curl >/dev/null; then
     cp "$model" "$dir/cut.gguf"
