@@ -171,6 +171,19 @@ for how in "llm-worker-rbee-rocm --rocm-device 0" "llm-worker-rbee-rocm" "worker
     ask 6 >"$dir/out"
     same "$(tail -n 1 "$dir/out")" 200 "$how: a request"
     says 'computing on rocm:0' "$how"
+    # the card's memory is told wherever it has a place: the engine looks when it falls idle
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        curl -s "$url/metrics" >"$dir/out"
+        ! grep -q '^beeswax_vram_bytes [1-9]' "$dir/out" || break
+        sleep 0.25
+    done
+    prints '^beeswax_vram_bytes [1-9]' "$how: GPU memory in /metrics"
+    curl -s "$url/info" >"$dir/out"
+    prints '"vram_bytes":[1-9]' "$how: GPU memory in /info"
+    sse=$(curl -s -m 60 "$url/v1/inference" -H 'Content-Type: application/json' -d '{"prompt":"abc","max_tokens":4}' |
+        sed -n 's/.*"sse_url":"\([^"]*\)".*/\1/p')
+    curl -s -m 60 "$url$sse" >"$dir/out"
+    prints '"type":"metrics".*"vram_bytes":[1-9]' "$how: GPU memory in a job's metrics"
     stop "$how"
 done
 "$make_model" tiny "$dir/split.gguf" --layers 3 >"$dir/out" 2>"$dir/err"
@@ -181,6 +194,7 @@ stop 'layers on both'
 if [ -n "$hive_url" ]; then
     cp "$dir/beats" "$dir/out"
     prints '"device":"rocm:0"' 'heartbeats'
+    prints '"vram_bytes":[1-9]' 'heartbeats: GPU memory'
 fi
 for how in "worker-cuda-8080 --backend cuda" "llm-worker-rbee-rocm --rocm-device 7" "worker-cuda-8080 --backend cpu --require-gpu" \
     "worker-cuda-8080 --device 5" "worker-cuda-8080 --device cuda:0" "worker-cuda-8080 --backend rocm --device cuda:0"; do
