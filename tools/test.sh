@@ -167,15 +167,28 @@ else
 fi
 end
 
+# What takes too long for each change, every part of it counted and named.
 begin "nightly"
-nightly=("soak of 30 minutes, 64 clients beside attackers")
+soak="nightly: soak of 30 minutes, 64 clients beside attackers"
+emulated="nightly: every case of every operation on an emulated"
 if [ "${1:-}" != --nightly ]; then
-    for name in "${nightly[@]}"; do skip "nightly: $name"; done
-elif [ -z "${BW_TEST_MODEL:-}" ]; then
-    for name in "${nightly[@]}"; do skip "nightly: $name: the real model could not be fetched"; done
+    skip "$soak"
+    for target in gfx1100 gfx1201 gfx90a gfx942; do skip "$emulated $target"; done
 else
-    run "nightly: ${nightly[0]}" tools/soak.sh build "$BW_TEST_MODEL" --minutes 30 --clients 64 --attack crowd,long,jobs
-    cat "$out/log"
+    if [ -n "${BW_TEST_MODEL:-}" ]; then
+        run "$soak" tools/soak.sh build "$BW_TEST_MODEL" --minutes 30 --clients 64 --attack crowd,long,jobs
+        cat "$out/log"
+    else
+        skip "$soak: the real model could not be fetched"
+    fi
+    for target in gfx1100 gfx1201 gfx90a gfx942; do
+        if [ -x "${BW_EMULATOR:-../shared/emu-proto}/build.sh" ]; then
+            CASES='' run "$emulated $target" tools/emulate.sh build build-kernels/kernels "$target"
+            tail -n 1 "$out/log"
+        else
+            skip "$emulated $target: there is no emulator"
+        fi
+    done
 fi
 end
 
