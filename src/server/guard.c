@@ -7,10 +7,15 @@
 
 #include "internal.h"
 
-/* ---- where a body ends ---- */
+/* ---- where a body ends, and headers that may stand once ---- */
+
+/* Of two, one server takes the first and the next the last: another host, token, site or type. */
+static const char *const single[] = {"Host", "Authorization", "Origin", "Content-Type"};
+enum { N_SINGLE = sizeof single / sizeof *single };
 
 struct framing {
     int n_lengths, n_encodings;
+    int n_single[N_SINGLE];
     bool wrong;
 };
 
@@ -62,6 +67,8 @@ static bw_mhd_result look_at_header(void *user, enum MHD_ValueKind kind, const c
     const bool is_encoding = strcasecmp(name, "Transfer-Encoding") == 0;
     f->n_lengths += is_length;
     f->n_encodings += is_encoding;
+    for (int i = 0; i < N_SINGLE; i++)
+        f->n_single[i] += strcasecmp(name, single[i]) == 0;
     f->wrong = f->wrong || !is_token(name) || !value || is_folded(name, value) || strchr(value, '\r');
     if (f->wrong)
         return MHD_YES;
@@ -78,11 +85,41 @@ static bw_mhd_result look_at_header(void *user, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
-bool bw_guard_framing(struct MHD_Connection *conn)
+bool bw_guard_head(struct MHD_Connection *conn, const char **repeated)
 {
     struct framing f = {0};
+    *repeated = NULL;
     MHD_get_connection_values(conn, MHD_HEADER_KIND, look_at_header, &f);
-    return !f.wrong && f.n_lengths + f.n_encodings <= 1;
+    if (f.wrong || f.n_lengths + f.n_encodings > 1)
+        return false;
+    for (int i = 0; i < N_SINGLE && !*repeated; i++)
+        if (f.n_single[i] > 1)
+            *repeated = single[i];
+    return !*repeated;
+}
+
+/* ---- paths ---- */
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+size_t bw_guard_unescape(void *user, struct MHD_Connection *conn, char *text)
+{
+    (void)user;
+    (void)conn;
+    char *to = text;
+    for (const char *from = text; *from; from++, to++) {
+        const int high = *from == '%' ? hex_digit(from[1]) : -1, low = high >= 0 ? hex_digit(from[2]) : -1;
+        *to = *from;
+        if (low < 0 || (high == 0 && low == 0))
+            continue;
+        *to = (char)(high * 16 + low);
+        from += 2;
+    }
+    *to = 0;
+    return (size_t)(to - text);
 }
 
 /* ---- lists of names ---- */

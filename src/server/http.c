@@ -220,12 +220,15 @@ static bool is_json_type(const char *type)
     return n > 17 && strncasecmp(type, "application/", 12) == 0 && strncasecmp(type + n - 5, "+json", 5) == 0;
 }
 
-static bw_mhd_result reply_unclear(bw_http *http)
+static bw_mhd_result reply_unclear(bw_http *http, const char *repeated)
 {
     bw_reply reply = {0};
-    bw_reply_set_text(&reply, 400,
-                      "The request does not say clearly where its body ends: send one Content-Length, or "
-                      "Transfer-Encoding: chunked");
+    if (repeated)
+        bw_reply_set_text(&reply, 400, "The request has more than one %s header: send it once", repeated);
+    else
+        bw_reply_set_text(&reply, 400,
+                          "The request does not say clearly where its body ends: send one Content-Length, or "
+                          "Transfer-Encoding: chunked");
     http->close = true;
     return bw_http_reply(http, &reply);
 }
@@ -413,8 +416,9 @@ static bw_mhd_result first_call(bw_http *http)
     bw_peer_enter(http->server, http->peer, BW_PEER_BODY, http->server->options.body_timeout_ms);
     if (http->peer && http->peer->refused) /* set before libmicrohttpd knew of it */
         return reply_crowded(http);
-    if (!bw_guard_framing(http->conn))
-        return reply_unclear(http);
+    const char *repeated;
+    if (!bw_guard_head(http->conn, &repeated))
+        return reply_unclear(http, repeated);
     check_browser(http);
     if (!http->early.status && !is_preflight(http)) /* which is answered once a body, if any, was read */
         decide_early(http);

@@ -238,8 +238,12 @@ void bw_peer_enter(bw_server *server, bw_peer *peer, bw_peer_state state, int64_
 /* ---- what a head must be (guard.c) ---- */
 
 /* false: two servers in a row might disagree on where this request ends (RFC 9112, 6.3 and 11.2: request smuggling).
- * Such are two lengths, a length and an encoding, an unknown encoding, a folded line and odd names. */
-bool bw_guard_framing(struct MHD_Connection *conn);
+ * Such are two lengths, a length and an encoding, an unknown encoding, a folded line and odd names. Or *repeated, else
+ * NULL, is the name of a header that stands more than once and may not. */
+bool bw_guard_head(struct MHD_Connection *conn, const char **repeated);
+/* For libmicrohttpd: what stands for bytes in a path or query becomes these, in place, and the new length is returned.
+ * %00 stays as it is: the text would end there, and what follows would be looked at by nobody. */
+size_t bw_guard_unescape(void *user, struct MHD_Connection *conn, char *text);
 /* Lists are divided by commas: origins such as http://localhost:3000, names of hosts; * is all. BW_E_ARG: which not. */
 bw_status bw_guard_check_lists(const char *cors, const char *hosts, bw_err *err);
 /* May a request be addressed to this host? localhost, addresses, the name that was bound, and those allowed: a page's

@@ -97,9 +97,10 @@ static bw_status start_daemons(bw_server *server, bw_err *err)
         /* MHD_OPTION_EXTERNAL_LOGGER comes first so that it is in force for what the others complain about. */
         server->daemons[i] = MHD_start_daemon(
             flags, 0, NULL, NULL, bw_http_access, server, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
-            MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
-            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
-            bw_http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, bw_door_connection, server, MHD_OPTION_END);
+            MHD_OPTION_UNESCAPE_CALLBACK, bw_guard_unescape, NULL, MHD_OPTION_CONNECTION_LIMIT, most,
+            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+            (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, bw_http_completed, server,
+            MHD_OPTION_NOTIFY_CONNECTION, bw_door_connection, server, MHD_OPTION_END);
         if (!server->daemons[i])
             return bw_fail(err, BW_E_IO, "libmicrohttpd cannot serve %s port %u", server->options.host, server->port);
     }

@@ -395,6 +395,59 @@ static void test_smuggling(void **state)
     assert_alive();
 }
 
+/* Headers that may stand once: two servers could each take another one. */
+static void test_repeated_headers(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {
+        "Host: evil.example\r\nHost: localhost\r\n",
+        "Host: localhost\r\nhost: localhost\r\n",
+        "Host: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+        "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n",
+        "Host: localhost\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\n",
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char text[500];
+        int n = snprintf(text, sizeof text, "GET /health HTTP/1.1\r\n%s\r\n", heads[i]), fd = client_connect(port);
+        answer a;
+        assert_true(fd >= 0);
+        client_send(fd, text, (size_t)n);
+        client_read(fd, &a, NULL);
+        if (a.status != 400 || !strstr(a.body.data, "more than one"))
+            fail_msg("%s: %d", heads[i], a.status);
+        answer_deinit(&a);
+        close(fd);
+    }
+    assert_alive();
+}
+
+/* A zero byte in a path ended it: what follows it was not looked at. */
+static void test_escaped_paths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        int status;
+    } paths[] = {
+        {"/health%00", 404}, {"/health%00/x", 404}, {"/v1/models%00", 404},       {"/health%0", 404},
+        {"/health%", 404},   {"/%68ealth", 200},    {"/%68%65%61%6C%74%6c", 404}, {"/health?a=%00", 200},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char text[200];
+        int n = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+                         paths[i].path),
+            fd = client_connect(port);
+        answer a;
+        assert_true(fd >= 0);
+        client_send(fd, text, (size_t)n);
+        client_read(fd, &a, NULL);
+        if (a.status != paths[i].status)
+            fail_msg("%s: %d", paths[i].path, a.status);
+        answer_deinit(&a);
+        close(fd);
+    }
+}
+
 /* Tokens that no client could send. */
 static void test_bad_tokens(void **state)
 {
@@ -445,6 +498,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slow_requests, start, stop),
         cmocka_unit_test_setup_teardown(test_half_requests, start_patient, stop),
         cmocka_unit_test_setup_teardown(test_smuggling, start, stop),
+        cmocka_unit_test_setup_teardown(test_repeated_headers, start, stop),
+        cmocka_unit_test_setup_teardown(test_escaped_paths, start, stop),
         cmocka_unit_test(test_bad_tokens),
         cmocka_unit_test_setup_teardown(test_crowd, start_patient, stop),
         cmocka_unit_test_setup_teardown(test_pipelining, start, stop),
