@@ -369,8 +369,8 @@ typedef struct bw_event {
 
 /* Queue a request. Everything in it is copied. BW_E_FULL when the queue is full, BW_E_RANGE when it can never fit. */
 BW_API bw_status bw_engine_submit(bw_engine *engine, const bw_request *request, bw_session **session, bw_err *err);
-/* Whether a request of this client would find a place in the queue now: BW_OK, or what bw_engine_submit would say (then
- * counted as refused). For callers who have work to do before they can submit. */
+/* Whether a request of this client would find a place in the queue now: BW_OK, or what bw_engine_submit would say. For
+ * callers who have work to do before they can submit, or who try again; only submissions are counted as refused. */
 BW_API bw_status bw_engine_check_room(bw_engine *engine, uint64_t client, bw_err *err);
 /* The next event. timeout_ms: -1 waits, 0 polls; BW_E_TIMEOUT when there is none yet. After END or ERROR every further
  * call returns BW_E_CLOSED. The event's pointers are valid until the next call with this session or its end. */

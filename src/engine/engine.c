@@ -418,7 +418,6 @@ bw_status bw_engine_check_room(bw_engine *e, uint64_t client, bw_err *err)
         return bw_fail(err, BW_E_ARG, "engine is NULL");
     pthread_mutex_lock(&e->lock);
     bw_status status = bw_queue_check(e, client, 0, err);
-    e->stats.n_rejected += status != BW_OK;
     pthread_mutex_unlock(&e->lock);
     return status;
 }
@@ -429,9 +428,10 @@ bw_status bw_engine_submit(bw_engine *e, const bw_request *request, bw_session *
         return bw_fail(err, BW_E_ARG, "engine, request or session is NULL");
     *session = NULL;
     uint64_t client = request->struct_size >= sizeof *request ? request->client : 0;
-    BW_TRY(bw_engine_check_room(e, client, err)); /* a full queue is said before the prompt is tokenised */
     bw_session *s = NULL;
-    bw_status status = bw_session_make(e, request, &s, err);
+    bw_status status = bw_engine_check_room(e, client, err); /* a full queue is said before the prompt is tokenised */
+    if (status == BW_OK)
+        status = bw_session_make(e, request, &s, err);
     pthread_mutex_lock(&e->lock);
     if (status == BW_OK)
         status = bw_queue_check(e, s->client, s->n_prompt, err);

@@ -148,7 +148,7 @@ static void write_engine(bw_engine *engine, bw_str *out)
         {"engine_completed_total", "counter", "Sequences that went well.", (double)s.n_completed},
         {"engine_cancelled_total", "counter", "Sequences cancelled.", (double)s.n_cancelled},
         {"engine_failed_total", "counter", "Sequences that failed.", (double)s.n_failed},
-        {"engine_rejected_total", "counter", "Sequences refused, mostly for a full queue.", (double)s.n_rejected},
+        {"engine_rejected_total", "counter", "Sequences submitted and refused.", (double)s.n_rejected},
         {"prompt_tokens_total", "counter", "Prompt tokens computed.", (double)s.n_prompt_tokens},
         {"cached_tokens_total", "counter", "Prompt tokens found in the prefix cache.", (double)s.n_cached_tokens},
         {"generated_tokens_total", "counter", "Tokens generated.", (double)s.n_generated_tokens},

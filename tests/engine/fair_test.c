@@ -149,6 +149,9 @@ static void places_are_shared(void **state)
     assert_non_null(strstr(err.text, "the queue is full"));
     assert_int_equal(bw_engine_check_room(e, 1, &err), BW_E_FULL);
     assert_int_equal(bw_engine_check_room(e, 2, &err), BW_OK);
+    bw_engine_stats stats;
+    bw_engine_get_stats(e, &stats);
+    assert_int_equal(stats.n_rejected, 1); /* what was submitted; asking counts for nothing */
     for (r.client = 2; r.client < 60; r.client++)
         while (n < 64 && bw_engine_submit(e, &r, &s[n], &err) == BW_OK)
             n++;

@@ -147,6 +147,11 @@ static void full_queue_reads_nothing(void **state)
     assert_int_equal(full.status, 503);
     answer_deinit(&full);
     bw_free(long_body);
+    bw_clock_sleep_ms(1200); /* the server looks for a place for what is held; that is no refusal */
+    client_ask(port, "GET", "/metrics", "", NULL, &full);
+    assert_non_null(strstr(full.body.data, "beeswax_engine_rejected_total 0\n"));
+    assert_non_null(strstr(full.body.data, "beeswax_jobs_refused_total 2\n"));
+    answer_deinit(&full);
     stop();
     mock_read_ms = 0;
 }

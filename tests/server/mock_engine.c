@@ -569,7 +569,6 @@ bw_status bw_engine_check_room(bw_engine *engine, uint64_t client, bw_err *err)
     pthread_mutex_lock(&engine->lock);
     int32_t n = engine->n_waiting;
     bool full = n >= engine->n_queue;
-    engine->stats.n_rejected += full;
     pthread_mutex_unlock(&engine->lock);
     return full ? bw_fail(err, BW_E_FULL, "%d requests wait already", n) : BW_OK;
 }
