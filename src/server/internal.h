@@ -54,7 +54,8 @@ typedef struct bw_job {
     size_t n_asked_bytes;                      /* of the request's body */
     struct bw_job *active_next, **active_link; /* server lock: all jobs that have not ended */
     struct bw_job *known_next;                 /* server lock: rbee jobs by id */
-    struct bw_job *held_next;                  /* server lock: waiting for the model */
+    struct bw_job *held_next;                  /* server lock: waiting for the model or a place in its queue */
+    bool submitting;                           /* server lock: held, and a thread of bw_prep tries to submit it */
     struct bw_job *prep_next;                  /* the lock of bw_prep: waiting to be read */
 } bw_job;
 
@@ -179,11 +180,21 @@ bool bw_job_make_room(const bw_job *job, bw_job **evicted, char *why, size_t why
 /* true: it was findable, and the list's reference is now the caller's. */
 bool bw_job_unlist_known(bw_job *job);
 
+/* All choices or none; BW_E_FULL: nothing happened, and it may be tried again. */
+bw_status bw_job_submit(bw_job *job, bw_engine *engine, bw_err *err);
+/* Its state and the last bytes of its stream. Hub thread, or whoever has just taken it off the held ones; the stream's
+ * lock is not held. */
+void bw_job_end(bw_job *job);
 /* Ask for the end; false when it had ended or was cancelled before. */
 bool bw_job_cancel(bw_job *job);
 /* A reference, or NULL. */
 bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes);
-/* Hub thread: submit what was held, drop what expired. */
+/* On a thread of bw_prep, for one that is held: submit it, or leave it held while there is no room. */
+void bw_job_submit_held(bw_job *job);
+/* The server's lock is held. true: it was among the held, and their reference is now the caller's. */
+bool bw_job_unlist_held(bw_job *job);
+/* Hub thread: submit what is held, as far as there is room; the tick does this and drops what expired. */
+void bw_jobs_submit_held(bw_server *server);
 void bw_jobs_tick(bw_server *server);
 /* The server's end. Cancel all; once the hub has stopped, tell the clients of those whose engine did not react in time;
  * once no exchange is left, free everything. */
@@ -199,7 +210,8 @@ void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
 
 /* Before any work is put into it: false when it would be refused, *reply says why. */
 bool bw_job_has_room(bw_job *job, bw_reply *reply);
-/* Read the body, then hold or submit; the connection that waits is woken. What is refused gets its reply. */
+/* Read the body, then hold or submit; the connection that waits is woken. What is refused gets its reply. One that was
+ * read before is held, and to be submitted. */
 void bw_job_prepare(bw_job *job);
 /* With a reply for it that refuses it. */
 void bw_job_refuse(bw_job *job, bw_reply *reply);

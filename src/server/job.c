@@ -209,8 +209,7 @@ static bw_status submit_choice(bw_job *job, bw_engine *engine, size_t index, con
     return BW_OK;
 }
 
-/* All choices or none. */
-static bw_status job_submit(bw_job *job, bw_engine *engine, bw_err *err)
+bw_status bw_job_submit(bw_job *job, bw_engine *engine, bw_err *err)
 {
     bw_model_info info = {0};
     bw_engine_info(engine, &info);
@@ -271,7 +270,7 @@ static bool unlist_active(bw_job *job)
     return true;
 }
 
-static bool unlist_held(bw_job *job)
+bool bw_job_unlist_held(bw_job *job)
 {
     bw_server *server = job->server;
     for (bw_job **link = &server->held; *link; link = &(*link)->held_next) {
@@ -369,7 +368,9 @@ bool bw_job_start(bw_job *job, bw_reply *reply)
     bw_err err = {0};
     if (!admit(job, &engine, reply))
         return false;
-    bool good = !engine || job_submit(job, engine, &err) == BW_OK;
+    bool good = !engine || bw_job_submit(job, engine, &err) == BW_OK;
+    if (!engine)
+        bw_hub_mark(&job->stream); /* it may have been cancelled before it was held */
     if (!good && job->remember && err.status == BW_E_FULL) {
         hold(job);
         good = true;
@@ -393,8 +394,7 @@ bool bw_job_start(bw_job *job, bw_reply *reply)
 
 /* ---- the end ---- */
 
-/* Hub thread; the stream's lock is not held. */
-static void job_end(bw_job *job)
+void bw_job_end(bw_job *job)
 {
     pthread_mutex_lock(&job->stream.lock);
     if (job->err.status != BW_OK)
@@ -520,10 +520,10 @@ static void job_work(bw_pipe *stream)
         if (!cancelled)
             return;
         pthread_mutex_lock(&job->server->lock);
-        bool was_held = unlist_held(job);
+        bool was_held = !job->submitting && bw_job_unlist_held(job); /* who submits it marks it anew */
         pthread_mutex_unlock(&job->server->lock);
         if (was_held) {
-            job_end(job);
+            bw_job_end(job);
             bw_pipe_unref(stream);
         }
         return;
@@ -534,7 +534,7 @@ static void job_work(bw_pipe *stream)
         if (!job->choices[i].done)
             all &= read_choice(job, &job->choices[i], &budget);
     if (job->n_done == job->n_choices)
-        job_end(job);
+        bw_job_end(job);
     else if (!all)
         bw_hub_mark(stream);
 }
@@ -553,99 +553,38 @@ bw_job *bw_job_find(bw_server *server, const char *id, size_t n_bytes)
     return job;
 }
 
-enum { MOST_REFUSED = 16 };
-/* Clients for whom the engine had no place in this turn. */
-typedef struct refused {
-    uint64_t clients[MOST_REFUSED];
-    int n;
-} refused;
-
-static bool was_refused(const refused *r, uint64_t client)
-{
-    for (int i = 0; i < r->n; i++)
-        if (r->clients[i] == client)
-            return true;
-    return false;
-}
-
-/* The first held job of a client that was not refused and, when there is one, the engine for it or the reason there
- * will be none. */
-static bw_job *first_held(bw_server *server, const refused *r, bw_engine **engine, bw_err *err)
-{
-    pthread_mutex_lock(&server->lock);
-    bw_job *job = server->held;
-    while (job && was_refused(r, job->client))
-        job = job->held_next;
-    *engine = server->engine;
-    if (server->load_error[0]) {
-        err->status = BW_E_CLOSED;
-        snprintf(err->text, sizeof err->text, "%s", server->load_error);
-    } else if (!*engine || server->stopping) {
-        job = NULL;
-    }
-    if (job)
-        bw_pipe_ref(&job->stream);
-    pthread_mutex_unlock(&server->lock);
-    return job;
-}
-
-static void submit_held(bw_server *server)
-{
-    refused r = {.n = 0};
-    for (;;) {
-        bw_engine *engine = NULL;
-        bw_err err = {0};
-        bw_job *job = r.n < MOST_REFUSED ? first_held(server, &r, &engine, &err) : NULL;
-        if (!job)
-            return;
-        if (err.status == BW_OK)
-            job_submit(job, engine, &err);
-        if (err.status == BW_E_FULL) { /* keeps its place until the engine has one; others may have one */
-            r.clients[r.n++] = job->client;
-            bw_pipe_unref(&job->stream);
-            continue;
-        }
-        pthread_mutex_lock(&server->lock);
-        bool was_held = unlist_held(job);
-        pthread_mutex_unlock(&server->lock);
-        if (err.status != BW_OK) {
-            pthread_mutex_lock(&job->stream.lock);
-            job->err = err;
-            pthread_mutex_unlock(&job->stream.lock);
-            job_end(job);
-        }
-        if (was_held)
-            bw_pipe_unref(&job->stream);
-        bw_pipe_unref(&job->stream);
-    }
-}
-
 static void drop_expired(bw_server *server, int64_t now_ns)
 {
     int64_t limit_ns = server->options.job_expiry_ms * 1000000;
-    for (;;) {
-        bw_job *found = NULL;
-        pthread_mutex_lock(&server->lock);
-        for (bw_job *job = server->known; job && !found; job = job->known_next) {
-            pthread_mutex_lock(&job->stream.lock);
-            int64_t since = job->ended_ns ? job->ended_ns : job->claimed ? now_ns : job->created_ns;
-            if (now_ns - since > limit_ns && !job->stream.conn)
-                found = job;
-            pthread_mutex_unlock(&job->stream.lock);
+    bw_job *expired = NULL;
+    pthread_mutex_lock(&server->lock);
+    for (bw_job **link = &server->known; *link;) { /* once: there may be thousands, and every stream waits for this */
+        bw_job *job = *link;
+        pthread_mutex_lock(&job->stream.lock);
+        int64_t since = job->ended_ns ? job->ended_ns : job->claimed ? now_ns : job->created_ns;
+        bool is_over = now_ns - since > limit_ns && !job->stream.conn;
+        pthread_mutex_unlock(&job->stream.lock);
+        if (!is_over) {
+            link = &job->known_next;
+            continue;
         }
-        if (found)
-            bw_job_unlist_known(found);
-        pthread_mutex_unlock(&server->lock);
-        if (!found)
-            return;
-        bw_job_cancel(found);
-        bw_pipe_unref(&found->stream);
+        *link = job->known_next;
+        server->n_known--;
+        job->known_next = expired;
+        expired = job;
+    }
+    pthread_mutex_unlock(&server->lock);
+    while (expired) {
+        bw_job *job = expired;
+        expired = job->known_next;
+        bw_job_cancel(job);
+        bw_pipe_unref(&job->stream);
     }
 }
 
 void bw_jobs_tick(bw_server *server)
 {
-    submit_held(server);
+    bw_jobs_submit_held(server);
     drop_expired(server, bw_clock_now_ns());
 }
 
@@ -699,7 +638,7 @@ void bw_jobs_forget_all(bw_server *server)
         bool was_held = false;
         if (job) {
             unlist_active(job);
-            was_held = unlist_held(job);
+            was_held = bw_job_unlist_held(job);
         }
         pthread_mutex_unlock(&server->lock);
         if (!job)

@@ -87,8 +87,12 @@ void bw_job_prepare(bw_job *job)
 {
     bw_reply reply = {0};
     pthread_mutex_lock(&job->stream.lock);
-    bool cancelled = job->cancelled;
+    bool cancelled = job->cancelled, was_read = job->n_choices > 0;
     pthread_mutex_unlock(&job->stream.lock);
+    if (was_read) {
+        bw_job_submit_held(job);
+        return;
+    }
     if (cancelled)
         return; /* whoever asked for it is gone */
     pthread_mutex_lock(&job->server->lock);
@@ -168,7 +172,7 @@ static bw_job *take_next(bw_prep *prep)
     if (!*best)
         prep->last = best;
     prep->n_waiting--;
-    bw_fair_take(&prep->fair, job->client, job->body.len);
+    bw_fair_take(&prep->fair, job->client, job->n_asked_bytes);
     return job;
 }
 

@@ -14,7 +14,7 @@
 #include "client.h"
 #include "mock_engine.h"
 
-enum { N_LONG = 100, N_BYTES = 200000, READ_MS = 60 };
+enum { N_LONG = 100, N_BYTES = 200000, READ_MS = 60, MOST_FILLING = 20 };
 
 static bw_engine *engine;
 static bw_server *server;
@@ -54,6 +54,21 @@ static void make_long_body(const char *begin, const char *end)
         bw_str_add(&text, "word ");
     bw_str_add(&text, end);
     long_body = bw_str_take(&text, NULL);
+}
+
+/* The connection, on which nobody reads. */
+static int send_head_and_body(const char *body)
+{
+    int fd = client_connect(port);
+    bw_str head = {0};
+    bw_str_add_format(&head,
+                      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n\r\n",
+                      strlen(body));
+    client_send(fd, head.data, head.len);
+    client_send(fd, body, strlen(body));
+    bw_str_deinit(&head);
+    return fd;
 }
 
 static void *send_long(void *arg)
@@ -118,24 +133,38 @@ static void others_do_not_wait(void **state)
     mock_read_ms = 0;
 }
 
+static bool is_full(void)
+{
+    answer a;
+    client_ask(port, "GET", "/metrics", "", NULL, &a);
+    bool full = !strstr(a.body.data, "beeswax_jobs_held 0\n") && strstr(a.body.data, "beeswax_engine_waiting 1\n");
+    answer_deinit(&a);
+    return full;
+}
+
+/* Jobs that run for seconds, until all places are taken, one waits and stays, and one is held. */
+static void fill_queue(void)
+{
+    bool full = false;
+    for (int n = 0; !full && n < MOST_FILLING; n++) {
+        answer a;
+        client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"one @slow=20\",\"max_tokens\":400}", &a);
+        assert_int_equal(a.status, 200);
+        answer_deinit(&a);
+        for (int i = 0; i < 3 && (full = is_full()); i++)
+            bw_clock_sleep_ms(50); /* a step takes 20 ms; then one that waits may find a place */
+    }
+    assert_true(full);
+}
+
 /* A queue that is full is said at once, before the body is even looked at. */
 static void full_queue_reads_nothing(void **state)
 {
     (void)state;
     mock_read_ms = 2000;
     start(1);
-    answer a, full;
-    bool held = false;
-    client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"one @slow=20\",\"max_tokens\":400}", &a);
-    assert_int_equal(a.status, 200);
-    answer_deinit(&a);
-    do { /* until one runs and one waits */
-        client_ask(port, "POST", "/v1/jobs", "", "{\"prompt\":\"two @slow=20\",\"max_tokens\":400}", &a);
-        answer_deinit(&a);
-        client_ask(port, "GET", "/metrics", "", NULL, &a);
-        held = strstr(a.body.data, "beeswax_jobs_held 0\n") == NULL;
-        answer_deinit(&a);
-    } while (!held); /* beyond the engine's queue */
+    answer full;
+    fill_queue();
     make_long_body("{\"prompt\":\"", "\"}");
     int64_t since = bw_clock_now_ns();
     client_ask(port, "POST", "/v1/completions", "", long_body, &full);
@@ -152,6 +181,53 @@ static void full_queue_reads_nothing(void **state)
     assert_non_null(strstr(full.body.data, "beeswax_engine_rejected_total 0\n"));
     assert_non_null(strstr(full.body.data, "beeswax_jobs_refused_total 2\n"));
     answer_deinit(&full);
+    stop();
+    mock_read_ms = 0;
+}
+
+/* Long requests that came while the model loaded are submitted where long requests are read: streams do not wait. One
+ * whose client leaves meanwhile is forgotten. */
+static void held_ones_keep_nobody(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    pthread_t threads[N];
+    double longest = 0;
+    start(0);
+    bw_server_set_engine(server, NULL); /* as before it was loaded */
+    mock_read_ms = 500;
+    n_too_long = n_full = n_other = 0;
+    n_left = N;
+    long_path = "/v1/completions";
+    make_long_body("{\"prompt\":\"", "\"}");
+    for (int i = 0; i < N; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, send_long, NULL), 0);
+    int leaver = send_head_and_body(long_body);
+    for (int i = 0; i < 500 && bw_server_count_active(server) < N + 1; i++)
+        bw_clock_sleep_ms(10);
+    assert_int_equal(bw_server_count_active(server), N + 1);
+    bw_server_set_engine(server, engine);
+    bw_clock_sleep_ms(50); /* the first is being read */
+    close(leaver);
+    while (n_left > 0) {
+        answer a;
+        int64_t since = bw_clock_now_ns();
+        client_ask(port, "POST", "/v1/completions", "", "{\"prompt\":\"short\",\"max_tokens\":2}", &a);
+        double ms = (double)(bw_clock_now_ns() - since) / 1e6;
+        longest = ms > longest ? ms : longest;
+        assert_int_equal(a.status, 200);
+        answer_deinit(&a);
+        bw_clock_sleep_ms(20);
+    }
+    for (int i = 0; i < N; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(n_too_long, N);
+    if (longest > 400)
+        fail_msg("a short request took %.0f ms beside held ones", longest);
+    for (int i = 0; i < 1000 && bw_server_count_active(server) > 0; i++)
+        bw_clock_sleep_ms(10);
+    assert_int_equal(bw_server_count_active(server), 0);
+    bw_free(long_body);
     stop();
     mock_read_ms = 0;
 }
@@ -183,18 +259,8 @@ static void long_ones_are_answered(void **state)
     answer_deinit(&a);
     bw_free(id);
     bw_str_deinit(&path);
-    for (int i = 0; i < 20; i++) {
-        int fd = client_connect(port);
-        bw_str head = {0};
-        bw_str_add_format(&head,
-                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                          "Content-Length: %zu\r\n\r\n",
-                          text.len);
-        client_send(fd, head.data, head.len);
-        client_send(fd, text.data, text.len);
-        bw_str_deinit(&head);
-        close(fd);
-    }
+    for (int i = 0; i < 20; i++)
+        close(send_head_and_body(text.data));
     bw_str_deinit(&text);
     for (int i = 0; i < 1000 && bw_server_count_active(server) > 0; i++)
         bw_clock_sleep_ms(10);
@@ -267,9 +333,8 @@ int main(void)
 {
     bw_log_configure(BW_LOG_OFF, true);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(others_do_not_wait),
-        cmocka_unit_test(full_queue_reads_nothing),
-        cmocka_unit_test(long_ones_are_answered),
+        cmocka_unit_test(others_do_not_wait),    cmocka_unit_test(full_queue_reads_nothing),
+        cmocka_unit_test(held_ones_keep_nobody), cmocka_unit_test(long_ones_are_answered),
         cmocka_unit_test(measures_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
