@@ -114,8 +114,8 @@ struct bw_engine {
     bw_kv kv;
     bw_sample_scratch scratch;
     bw_str echo_piece;
-    bw_session **running; /* [n_parallel] in order of arrival */
-    int32_t n_running;
+    bw_session **running; /* [n_parallel] in order of arrival; changed with the lock, for the queue reads it */
+    int32_t n_running;    /* likewise */
     int64_t file_looked_ns;
     int32_t *batch_tokens;       /* [n_batch] */
     int32_t *batch_outputs;      /* [max_outputs] */

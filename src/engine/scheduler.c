@@ -35,8 +35,10 @@ static void remove_running(bw_engine *e, bw_session *s)
     int32_t i = 0;
     while (e->running[i] != s)
         i++;
+    pthread_mutex_lock(&e->lock);
     e->n_running--;
     memmove(e->running + i, e->running + i + 1, (size_t)(e->n_running - i) * sizeof *e->running);
+    pthread_mutex_unlock(&e->lock);
 }
 
 /* With the lock held: what readers of the statistics see. */
@@ -98,10 +100,12 @@ static void finish_running(bw_engine *e, bw_session *s, bw_finish finish)
 
 static void insert_running(bw_engine *e, bw_session *s)
 {
+    pthread_mutex_lock(&e->lock);
     int32_t i = e->n_running++;
     for (; i > 0 && e->running[i - 1]->number > s->number; i--)
         e->running[i] = e->running[i - 1];
     e->running[i] = s;
+    pthread_mutex_unlock(&e->lock);
 }
 
 static void preempt(bw_engine *e, bw_session *s)
