@@ -192,9 +192,16 @@ static bool touches(const bw_text_span *spans, size_t n, size_t start, size_t en
     return low < n && spans[low].start < end;
 }
 
-/* How long the first n bytes of what is being normalised are then. */
+/* How long the first n bytes of what is being normalised are then. Each stretch asks for that anew, so it counts on the
+ * text's budget of steps. */
 static bw_status normalized_length(tok_encoder *e, size_t n, size_t *length)
 {
+    e->regex_budget -= (int64_t)n;
+    if (e->regex_budget < 0)
+        return bw_fail(e->err, BW_E_UNSUPPORTED,
+                       "a text of %zu bytes with %zu literal stretches spells control tokens, and this tokenizer takes "
+                       "too many steps to tell them apart: send fewer or shorter messages, or leave that text out",
+                       e->n_input, e->n_literal);
     tok_encoder prefix = {.t = e->t, .err = e->err, .n_input = e->n_input, .regex_budget = e->regex_budget};
     tok_text text;
     bw_status status = bw_tok_normalize_text(&prefix, e->raw, n, &text);

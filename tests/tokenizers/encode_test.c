@@ -141,6 +141,43 @@ static void literal_text(void **state)
     assert_true(n_families >= 4);
 }
 
+/* Where control tokens are looked for in normalised text, thousands of literal stretches stop with an error, too: each
+ * takes as long as all the text before it. */
+static void many_literal_stretches(void **state)
+{
+    (void)state;
+    enum { N = 20000, EACH = 20 };
+    static const char json[] =
+        "{\"added_tokens\": [{\"id\": 1, \"content\": \"</s>\", \"special\": true, \"normalized\": "
+        "true}], \"normalizer\": {\"type\": \"NFC\"}, \"model\": {\"type\": \"BPE\", \"vocab\": "
+        "{\"a\": 0, \"</s>\": 1}, \"merges\": []}}";
+    bw_tokenizer *t = load_json(json, sizeof json - 1, NULL, NULL);
+    char *text = malloc(N * EACH);
+    bw_text_span *spans = malloc(N * sizeof *spans);
+    memset(text, 'a', N * EACH);
+    for (size_t i = 0; i < N; i++)
+        spans[i] = (bw_text_span){i * EACH + 1, (i + 1) * EACH};
+    for (size_t n = 10; n <= N; n *= 2000) {
+        int32_t *ids = NULL;
+        size_t n_ids = 0;
+        bw_err err = {0};
+        memcpy(text + n * EACH - 4, "</s>", 4);
+        bw_encode_options o = {.parse_special = true, .literal = spans, .n_literal = n};
+        clock_t start = clock();
+        bw_status status = bw_tokenizer_encode(t, text, n * EACH, &o, &ids, &n_ids, &err);
+        double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+        memset(text + n * EACH - 4, 'a', 4);
+        if (n == 10)
+            assert_ok(status, err);
+        else if (status != BW_E_UNSUPPORTED || !strstr(err.text, "literal stretches") || seconds > 30)
+            fail_msg("status %d after %.1f s: %s", (int)status, seconds, err.text);
+        bw_free(ids);
+    }
+    free(spans);
+    free(text);
+    bw_tokenizer_free(t);
+}
+
 /* For a text that will be continued: what stands before a text is there once, what ends one never. */
 static void once(void **state)
 {
@@ -256,8 +293,8 @@ static void linear_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_regex),  cmocka_unit_test(literal_text), cmocka_unit_test(once),
-        cmocka_unit_test(most_tokens), cmocka_unit_test(linear_time),
+        cmocka_unit_test(slow_regex), cmocka_unit_test(literal_text), cmocka_unit_test(many_literal_stretches),
+        cmocka_unit_test(once),       cmocka_unit_test(most_tokens),  cmocka_unit_test(linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
