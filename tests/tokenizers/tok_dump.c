@@ -1,7 +1,8 @@
-/* tok_dump MODEL encode|special|decode|bench: a tokenizer at work on standard input, for comparison with others.
+/* tok_dump MODEL encode|special|decode|bench [MOST]: a tokenizer at work on standard input, for comparison with others.
  * encode, special: records of a 32-bit length and a text in; of a 32-bit count and 32-bit ids out. `special` reads
  * added special tokens in the text and adds the tokens around it. decode: the reverse, without special tokens. bench:
- * all of standard input as one text; prints bytes, tokens and seconds. MODEL: .gguf or tokenizer.json. */
+ * all of standard input as one text; prints bytes, tokens and seconds, and of a text that is refused (it has more than
+ * MOST tokens, or takes a regular expression too many steps) why. MODEL: .gguf or tokenizer.json. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,16 +56,20 @@ static int fail(const bw_err *err)
     return 1;
 }
 
-static int bench(const bw_tokenizer *t)
+static int bench(const bw_tokenizer *t, size_t most)
 {
     bw_err err = {0};
     size_t n, n_ids = 0;
     int32_t *ids = NULL;
     char *text = read_all(stdin, &n);
     double start = (double)clock() / CLOCKS_PER_SEC;
-    if (bw_tokenizer_encode(t, text, n, &(bw_encode_options){0}, &ids, &n_ids, &err) != BW_OK)
-        return fail(&err);
+    bw_status status = bw_tokenizer_encode(t, text, n, &(bw_encode_options){.max_tokens = most}, &ids, &n_ids, &err);
     double middle = (double)clock() / CLOCKS_PER_SEC;
+    if (status != BW_OK) {
+        printf("%zu bytes, refused after %.3f s\n", n, middle - start);
+        bw_free(text);
+        return fail(&err);
+    }
     bw_str out = {0};
     if (bw_tokenizer_decode(t, ids, n_ids, true, &out, &err) != BW_OK)
         return fail(&err);
@@ -81,8 +86,8 @@ int main(int argc, char **argv)
 {
     bw_err err = {0};
     bw_tokenizer *t;
-    if (argc != 3) {
-        fprintf(stderr, "usage: tok_dump MODEL encode|special|decode|bench\n");
+    if (argc < 3 || argc > 4) {
+        fprintf(stderr, "usage: tok_dump MODEL encode|special|decode|bench [MOST]\n");
         return 2;
     }
     if (load(argv[1], &t, &err) != BW_OK)
@@ -90,7 +95,7 @@ int main(int argc, char **argv)
     int rc = 0;
     bool special = strcmp(argv[2], "special") == 0, decode = strcmp(argv[2], "decode") == 0;
     if (strcmp(argv[2], "bench") == 0) {
-        rc = bench(t);
+        rc = bench(t, argc > 3 ? strtoul(argv[3], NULL, 10) : 0);
         bw_tokenizer_free(t);
         return rc;
     }
