@@ -391,11 +391,18 @@ void bw_engine_get_memory(const bw_engine *engine, bw_engine_memory *memory)
         .weights = 7000, .kv = 500, .scratch = 40, .vram = 7540, .vram_free = 20000, .vram_total = 30000};
 }
 
-const double *bw_histogram_bounds(void)
+static double bounds[BW_HISTOGRAM_BUCKETS];
+static pthread_once_t bounds_once = PTHREAD_ONCE_INIT;
+
+static void fill_bounds(void)
 {
-    static double bounds[BW_HISTOGRAM_BUCKETS];
     for (int i = 0; i < BW_HISTOGRAM_BUCKETS; i++)
         bounds[i] = 0.5 * (i + 1);
+}
+
+const double *bw_histogram_bounds(void)
+{
+    pthread_once(&bounds_once, fill_bounds); /* two threads of HTTP may ask at once */
     return bounds;
 }
 
