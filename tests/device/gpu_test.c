@@ -367,7 +367,7 @@ static void test_folder(void **state)
     (void)state;
     bw_err err = {0};
     bw_gpu_kernel *a, *b;
-    char folder[] = "gpu_test_XXXXXX", path[64];
+    char folder[] = "/tmp/gpu_test_XXXXXX", path[64]; /* a run that is stopped leaves nothing in a checkout */
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/first.gfx90a.hsaco", folder);
     FILE *f = fopen(path, "w");
