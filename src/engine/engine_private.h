@@ -1,9 +1,9 @@
 /* What the files of the engine share: the engine, a session, and who may touch which of their fields.
  *
- * Locks. engine->lock guards the waiting list, `closing` and the statistics. session->lock guards what the owner's
- * thread and the engine's thread exchange: the filled event buffer and how the session ended. session->notify_lock is
- * held while notify runs, and is recursive so that notify may free the session. No lock is taken while another is
- * held. Fields marked "engine's thread" need no lock.
+ * Locks. engine->lock guards the waiting list, `closing`, the statistics and changes of the running list. session->lock
+ * guards what the owner's thread and the engine's thread exchange: the filled event buffer and how the session ended.
+ * session->notify_lock is held while notify runs, and is recursive so that notify may free the session. No lock is
+ * taken while another is held. Fields marked "engine's thread" need no lock.
  */
 #ifndef BW_ENGINE_PRIVATE_H
 #define BW_ENGINE_PRIVATE_H
