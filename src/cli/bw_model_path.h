@@ -14,7 +14,5 @@ bw_status bw_model_path_find(const char *model, char **path, bw_err *err);
  * nothing ("model.gguf" in a store, a snapshot of Hugging Face's cache) the part before it. Freed with bw_free; NULL
  * when there is no memory. */
 char *bw_model_name(const char *model);
-/* Take the folder of path (as found) out of a sentence, in place, for those who need not know it. */
-void bw_model_hide_folder(char *text, const char *path);
 
 #endif

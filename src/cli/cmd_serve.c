@@ -108,9 +108,7 @@ static void *load_main(void *arg)
         bw_server_set_backend(s->server, info.device, NULL, NULL);
         bw_server_set_engine(s->server, s->engine);
     } else {
-        bw_err told = s->err;
-        bw_model_hide_folder(told.text, s->path);
-        bw_server_set_load_error(s->server, told.text);
+        bw_server_set_load_error(s->server, s->err.text);
     }
     pthread_kill(s->main_thread, SIGUSR1);
     return NULL;
@@ -147,6 +145,7 @@ static bw_status start(service *s, const char *model, bw_err *err)
     if (!name)
         return bw_fail_memory(err, strlen(model), "the model's name");
     o.model_id = name;
+    o.model_path = s->path;
     char *hosts = join(&settings->allow_hosts, "BW_ALLOW_HOST"), *cors = join(&settings->cors, "BW_CORS");
     o.allow_hosts = hosts;
     o.cors = cors;

@@ -274,7 +274,6 @@ static void *load_main(void *arg)
         bw_log_info("model ready after %.2f s: %s", (double)(bw_clock_now_ns() - start) / 1e9, w->path);
         bw_server_set_engine(w->server, engine);
     } else if (!w->stopping) {
-        bw_model_hide_folder(err.text, w->path);
         bw_server_set_load_error(w->server, err.text[0] ? err.text : bw_status_name(status));
     }
     pthread_mutex_unlock(&w->lock);
@@ -295,6 +294,7 @@ static bw_status start_server(worker *w, bw_err *err)
     char *name = a->alias ? bw_strdup(a->alias) : bw_model_name(a->model);
     char *shown = a->alias || !a->model_ref ? NULL : bw_model_name(a->model_ref);
     options.model_id = name;
+    options.model_path = w->path;
     options.model_ref = a->model_ref ? a->model_ref : a->model; /* the hive's own words */
     options.info_model_id = shown ? shown : name;
     options.allow_hosts = a->allow_host ? a->allow_host : "*"; /* the worker contract's */

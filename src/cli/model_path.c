@@ -244,13 +244,3 @@ char *bw_model_name(const char *model)
     free(whole);
     return out;
 }
-
-void bw_model_hide_folder(char *text, const char *path)
-{
-    size_t n = path ? strlen(path) : 0;
-    while (n > 0 && path[n - 1] != '/')
-        n--;
-    for (char *at = text; n > 1 && *at; at++)
-        while (strncmp(at, path, n) == 0)
-            memmove(at, at + n, strlen(at + n) + 1);
-}

@@ -23,6 +23,7 @@ typedef struct bw_server_options {
     const char *model_id;       /* what GET /v1/models lists and every answer names; NULL = "model" */
     const char *model_ref;      /* "model_id" of heartbeats; NULL = model_id */
     const char *info_model_id;  /* "model_id" of GET /info; NULL = model_ref */
+    const char *model_path;     /* its folder is left out of what clients are told; NULL = none */
     const char *worker_id;      /* NULL = "worker" */
     const char *hive_url;       /* base URL for heartbeats; NULL or empty = none */
     const char *implementation; /* until bw_server_set_backend; NULL = "beeswax" */

@@ -238,6 +238,7 @@ void bw_server_set_load_error(bw_server *server, const char *sentence)
     bw_str_add(&text, "}\n\ndata: [ERROR] the model could not be loaded\n\n");
     pthread_mutex_lock(&server->lock);
     snprintf(server->load_error, sizeof server->load_error, "%s", *sentence ? sentence : "the model was not loaded");
+    bw_server_hide_folder(server, server->load_error);
     tell_watchers(server, text.failed ? "" : text.data, true);
     pthread_mutex_unlock(&server->lock);
     bw_str_deinit(&text);

@@ -201,6 +201,8 @@ void bw_jobs_tick(bw_server *server);
 void bw_jobs_cancel_all(bw_server *server);
 void bw_jobs_end_all(bw_server *server);
 void bw_jobs_forget_all(bw_server *server);
+/* Take the model's folder out of a sentence, in place: clients need not know where it lies. */
+void bw_server_hide_folder(const bw_server *server, char *text);
 /* 503, to come again in a second. */
 void bw_job_reply_busy(const bw_job *job, bw_reply *reply, const char *why);
 /* What an engine's refusal means to a client. */

@@ -464,6 +464,7 @@ static void take_event(bw_job *job, bw_choice *choice, const bw_event *event, co
         job->n_done++;
         if (event->type == BW_EVENT_ERROR && job->err.status == BW_OK) {
             job->err = *err;
+            bw_server_hide_folder(job->server, job->err.text);
             if (job->err.status == BW_OK)
                 bw_fail(&job->err, BW_E_INTERNAL, "the engine reported an error without saying which");
             for (size_t i = 0; i < job->n_choices; i++)

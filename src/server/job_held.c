@@ -61,6 +61,7 @@ static void leave_held(bw_job *job, const bw_err *err)
     if (err->status != BW_OK) {
         pthread_mutex_lock(&job->stream.lock);
         job->err = *err;
+        bw_server_hide_folder(job->server, job->err.text);
         pthread_mutex_unlock(&job->stream.lock);
         bw_job_end(job);
     }

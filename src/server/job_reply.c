@@ -3,6 +3,17 @@
 
 #include "internal.h"
 
+void bw_server_hide_folder(const bw_server *server, char *text)
+{
+    const char *path = server->options.model_path;
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    for (char *at = text; n > 1 && *at; at++)
+        while (strncmp(at, path, n) == 0)
+            memmove(at, at + n, strlen(at + n) + 1);
+}
+
 void bw_job_reply_busy(const bw_job *job, bw_reply *reply, const char *why)
 {
     if (job->ask.api == BW_ASK_RBEE)
@@ -12,8 +23,10 @@ void bw_job_reply_busy(const bw_job *job, bw_reply *reply, const char *why)
     reply->retry_after_s = 1;
 }
 
-void bw_job_reply_failure(const bw_job *job, const bw_err *err, bw_reply *reply)
+void bw_job_reply_failure(const bw_job *job, const bw_err *why, bw_reply *reply)
 {
+    bw_err told = *why, *err = &told;
+    bw_server_hide_folder(job->server, told.text);
     bool rbee = job->ask.api == BW_ASK_RBEE;
     switch (err->status) {
     case BW_E_FULL:

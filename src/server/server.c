@@ -41,6 +41,7 @@ int32_t bw_server_count_active(const bw_server *server)
     X(model_id, "model")                                                                                               \
     X(model_ref, given->model_id ? given->model_id : "model")                                                          \
     X(info_model_id, given->model_ref ? given->model_ref : given->model_id ? given->model_id : "model")                \
+    X(model_path, "")                                                                                                  \
     X(worker_id, "worker")                                                                                             \
     X(hive_url, "")                                                                                                    \
     X(implementation, "beeswax")                                                                                       \

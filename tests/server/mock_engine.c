@@ -179,7 +179,8 @@ static void end_session(bw_session *s, bw_finish finish)
     e->event.finish = finish;
     e->event.stop_matched = finish == BW_FINISH_STOP ? s->stop : NULL;
     if (finish == BW_FINISH_ERROR)
-        bw_fail(&e->err, BW_E_DEVICE, "the mock device failed\nafter %d tokens", s->n_generated);
+        bw_fail(&e->err, BW_E_DEVICE, "the mock device failed\nafter %d tokens of /secret/store/model.gguf",
+                s->n_generated);
     s->ended = true;
     if (s->running)
         s->engine->n_running--;
@@ -459,7 +460,7 @@ bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_js
     (void)engine;
     *chat = (bw_chat_text){0};
     if (strstr(messages_json, "@badtemplate"))
-        return bw_fail(err, BW_E_FORMAT, "the template refuses these messages");
+        return bw_fail(err, BW_E_FORMAT, "/secret/store/tokenizer.json: the template refuses these messages");
     bw_str out = {0};
     size_t capacity = 0;
     for (const char *at = messages_json; (at = strstr(at, "\"content\":\"")) != NULL;) {

@@ -32,6 +32,7 @@ static void start_with(bw_server_options *options, int32_t n_queue)
     options->cors = "*";
     if (!options->model_id)
         options->model_id = "org/mock:words";
+    options->model_path = "/secret/store/model.gguf"; /* no answer shows the folder */
     assert_ok(bw_server_start(options, &server, &err), err);
     port = bw_server_port(server);
 }
@@ -260,8 +261,8 @@ static void test_stream_errors(void **state)
     run_job("/v1/jobs", "{\"prompt\":\"a @slow=300 @fail=2\"}", &a);
     assert_non_null(strstr(a.body.data,
                            "{\"type\":\"error\",\"code\":\"INFERENCE_FAILED\",\"message\":\"the mock device "
-                           "failed\\nafter 2 tokens\"}\n\ndata: [ERROR] the mock device failed after 2 "
-                           "tokens\n\n"));
+                           "failed\\nafter 2 tokens of model.gguf\"}\n\ndata: [ERROR] the mock device failed after 2 "
+                           "tokens of model.gguf\n\n"));
     assert_int_equal(count_text(a.body.data, "[DONE]"), 0);
     answer_deinit(&a);
 }
@@ -546,6 +547,7 @@ static int start_loading(void **state)
     bw_server_options options;
     bw_server_options_init(&options);
     options.max_held = 3;
+    options.model_path = "/secret/store/model.gguf";
     bw_err err = {0};
     bw_engine_options eo;
     bw_engine_options_init(&eo);
@@ -638,10 +640,11 @@ static void test_load_error(void **state)
     pthread_t thread;
     pthread_create(&thread, NULL, late_asker, &chat);
     bw_clock_sleep_ms(100);
-    bw_server_set_load_error(server, "model.gguf is cut short");
+    bw_server_set_load_error(server, "/secret/store/model.gguf is cut short");
     pthread_join(thread, NULL);
     assert_int_equal(chat.status, 503);
     assert_non_null(strstr(chat.body.data, "model.gguf is cut short"));
+    assert_null(strstr(chat.body.data, "secret"));
     char *url = json_text(job.body.data, "sse_url");
     assert_answer("GET", url, NULL, 500, "failed: model.gguf is cut short");
     assert_answer("POST", "/v1/jobs", "{\"prompt\":\"later\"}", 500,

@@ -233,9 +233,6 @@ static void test_names(void **state)
         assert_string_equal(name, rows[i].want);
         bw_free(name);
     }
-    char text[] = "/a/b/x.gguf: tensor 3 of /a/b/x.gguf is cut";
-    bw_model_hide_folder(text, "/a/b/x.gguf");
-    assert_string_equal(text, "x.gguf: tensor 3 of x.gguf is cut");
     const char *const plain[] = {"--worker-id", "w", "--model", model, "--port=0", "--backend", "cpu", NULL};
     child c = spawn("llm-worker-rbee", plain, NULL);
     wait_for_port(&c);
