@@ -371,8 +371,7 @@ static void test_smuggling(void **state)
         "(Content-Length: 58\r\n",
         "X-Note: a\rContent-Length: 58\r\n",
         "Transfer-Encoding: chunked\nX-Note: a\r\n",
-        "Transfer-Encoding: \x0b"
-        "chunked\r\n",
+        "Transfer-Encoding: \013chunked\r\n",
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         char text[1000], more[100];
