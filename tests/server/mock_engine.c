@@ -466,8 +466,10 @@ bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_js
     for (const char *at = messages_json; (at = strstr(at, "\"content\":\"")) != NULL;) {
         at += strlen("\"content\":\"");
         size_t n = strcspn(at, "\"");
-        if (!bw_reserve((void **)&chat->literal, &capacity, chat->n_literal + 1, sizeof *chat->literal))
-            return bw_fail_memory(err, 1, "a literal stretch");
+        if (!bw_reserve((void **)&chat->literal, &capacity, chat->n_literal + 1, sizeof *chat->literal)) {
+            out.failed = true;
+            break;
+        }
         chat->literal[chat->n_literal++] = (bw_text_span){out.len, out.len + n};
         bw_str_add_bytes(&out, at, n);
         bw_str_add_char(&out, ' ');
@@ -477,7 +479,10 @@ bw_status bw_engine_render_chat(const bw_engine *engine, const char *messages_js
     if (add_generation_prompt)
         bw_str_add(&out, "assistant:");
     chat->text = bw_str_take(&out, &chat->text_bytes);
-    return chat->text ? BW_OK : bw_fail_memory(err, 1, "text");
+    if (chat->text)
+        return BW_OK;
+    bw_chat_text_free(chat);
+    return bw_fail_memory(err, 1, "text");
 }
 
 void bw_chat_text_free(bw_chat_text *chat)
